@@ -1,0 +1,38 @@
+"""Data sets of the paper and a few more, in the form of scikit-learn's loaders."""
+
+from genmetric.datasets.catalogue import CATALOGUE, DatasetRecord
+from genmetric.datasets.loaders import (
+    list_datasets,
+    load_breast_cancer,
+    load_dataset,
+    load_digits,
+    load_german,
+    load_heart,
+    load_image,
+    load_ionosphere,
+    load_iris,
+    load_letter,
+    load_mnist,
+    load_segment,
+    load_vehicle,
+    load_wine,
+)
+
+__all__ = [
+    "CATALOGUE",
+    "DatasetRecord",
+    "list_datasets",
+    "load_breast_cancer",
+    "load_dataset",
+    "load_digits",
+    "load_german",
+    "load_heart",
+    "load_image",
+    "load_ionosphere",
+    "load_iris",
+    "load_letter",
+    "load_mnist",
+    "load_segment",
+    "load_vehicle",
+    "load_wine",
+]
