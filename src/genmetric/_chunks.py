@@ -1,0 +1,101 @@
+"""Rows in chunks, chunks in threads, BLAS held at one thread.
+
+Every loop over rows in this package goes through :func:`row_chunks` and :func:`map_chunks`.
+The chunks follow from the size of a row alone, never from ``n_jobs``, and results come back
+in chunk order: a sum over them is the same, bit for bit, for every ``n_jobs``.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from joblib import Parallel, delayed
+from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+
+#: Bytes of temporary arrays that one chunk may use; ``n_jobs`` threads hold as many chunks.
+CHUNK_BYTES = 32 * 2**20
+
+
+class _BlasLimit:
+    """The process-wide limit of BLAS threads, counted in and out by its users."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._limiter: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._limiter = ThreadpoolController().limit(limits=1, user_api="blas")
+            self._users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._limiter.restore_original_limits()
+                self._limiter = None
+
+
+_limit = _BlasLimit()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold every BLAS of the process at one thread; nests, and is shared by Python threads.
+
+    The limit is process-wide, so overlapping users count in and out: the first sets it and the
+    last restores what it found. Restoring one by one would leave the limit behind.
+    """
+    _limit.enter()
+    try:
+        yield
+    finally:
+        _limit.leave()
+
+
+def row_chunks(
+    n_rows: int, bytes_per_row: int, *, max_rows: int | None = None, budget: int | None = None
+) -> list[slice]:
+    """Cut ``range(n_rows)`` into slices whose temporaries fit the memory budget.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    bytes_per_row : int
+        Bytes of temporary arrays that one row needs.
+    max_rows : int, default=None
+        Largest chunk, whatever the budget allows.
+    budget : int, default=None
+        Bytes for one chunk; ``None`` is :data:`CHUNK_BYTES`.
+
+    Returns
+    -------
+    list of slice
+        In order, of nearly equal length, together all rows.
+    """
+    size = max(1, (CHUNK_BYTES if budget is None else budget) // max(1, bytes_per_row))
+    if max_rows is not None:
+        size = min(size, max_rows)
+    n_chunks = -(-n_rows // size)
+    edges = [n_rows * i // n_chunks for i in range(n_chunks + 1)] if n_chunks else [0]
+    return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def map_chunks(
+    function: Callable[[Any], T], chunks: Sequence[Any], n_jobs: int | None = None
+) -> Iterator[T]:
+    """Yield ``function(chunk)`` for every chunk, in order, computed in ``n_jobs`` threads."""
+    with one_blas_thread():
+        if len(chunks) <= 1:
+            yield from map(function, chunks)
+        else:
+            yield from Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(
+                delayed(function)(chunk) for chunk in chunks
+            )

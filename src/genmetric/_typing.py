@@ -1,0 +1,13 @@
+"""Array types shared by all layers."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+ComplexArray: TypeAlias = npt.NDArray[np.complex128]
+IntArray: TypeAlias = npt.NDArray[np.intp]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+ArrayLike: TypeAlias = npt.ArrayLike
+AnyArray: TypeAlias = npt.NDArray[Any]

@@ -1,0 +1,185 @@
+"""Checks of what users pass in, where scikit-learn's own would be silent or unclear."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from genmetric._typing import AnyArray, FloatArray, IntArray
+
+
+def refuse_lazy(X: Any, name: str = "X") -> None:
+    """Refuse what scikit-learn would quietly load, or strip of its mask.
+
+    Parameters
+    ----------
+    X : object
+        What the user passed.
+    name : str, default="X"
+        Its name in the error.
+    """
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError(
+            f"{name} is a dask collection, which this estimator would load into memory whole. Pass "
+            f"{name}.compute() if it fits, or stream blocks through GenerativeMetric.fit_batches."
+        )
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, whose mask would be dropped. Pass {name}.filled(...), or "
+            "drop the rows with masked entries."
+        )
+    if type(X).__name__ == "LazyFrame" and hasattr(X, "collect"):
+        raise TypeError(f"{name} is a lazy frame. Pass {name}.collect().")
+
+
+def as_number(value: Any) -> float | None:
+    """The value as a float, or None where it is no number (a bool is none)."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        return None
+    return float(value)
+
+
+def check_fraction(value: Any, name: str) -> float:
+    """Return `value` if it is a number in [0, 1]; raise otherwise."""
+    number = as_number(value)
+    if number is None or not 0 <= number <= 1:
+        raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}.")
+    return number
+
+
+def check_n_components(n_components: Any, n_features: int) -> int | None:
+    """Return `n_components` if it is None or a whole number in [1, n_features]."""
+    if n_components is None:
+        return None
+    number = as_number(n_components)
+    if isinstance(n_components, Integral) and number is not None and 1 <= number <= n_features:
+        return int(number)
+    # The text metric-learn's users and tests know.
+    raise ValueError(f"Invalid n_components, must be in [1, {n_features}]")
+
+
+def check_weights(
+    values: Any, n_samples: int, name: str = "sample_weight", *, allow_zero_sum: bool = False
+) -> FloatArray:
+    """Return weights as float64 if they are finite, not negative and not all zero.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_samples,) or float
+        Weights as passed; a single number stands for all rows.
+    n_samples : int
+        How many there have to be.
+    name : str, default="sample_weight"
+        Their name in errors.
+    allow_zero_sum : bool, default=False
+        Whether all may be zero.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        The weights.
+    """
+    refuse_lazy(values, name)
+    weights = np.asarray(values, dtype=float)
+    if weights.ndim == 0:
+        weights = np.full(n_samples, float(weights))
+    if weights.shape != (n_samples,):
+        raise ValueError(
+            f"{name} must be one number a row, shape ({n_samples},); got shape {weights.shape}."
+        )
+    if not np.isfinite(weights).all():
+        raise ValueError(f"{name} has NaN or infinite entries. Give every row a finite weight.")
+    if (weights < 0).any():
+        raise ValueError(
+            f"{name} has negative entries (the smallest is {weights.min():g}). Weights are "
+            "frequencies: 2 is the row twice, 0 is absent."
+        )
+    if not allow_zero_sum and not weights.any():
+        raise ValueError(f"{name} is zero for every row, so there is nothing to learn from.")
+    return weights
+
+
+def check_priors(priors: Any, n_classes: int) -> FloatArray | None:
+    """Return the logarithms of class priors, or None where they are equal."""
+    if priors is None:
+        return None
+    p = np.asarray(priors, dtype=float)
+    if p.shape != (n_classes,) or not (np.isfinite(p).all() and (p > 0).all()):
+        raise ValueError(
+            f"priors must be {n_classes} positive numbers, one a class in the order of classes_; "
+            f"got {priors!r}."
+        )
+    return np.asarray(np.log(p / p.sum()))
+
+
+def encode_classes(y: AnyArray, estimator: Any) -> tuple[AnyArray, IntArray]:
+    """Return the sorted class names and the class index of each row; refuse a single class.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        Labels of any kind that sorts.
+    estimator : object
+        Whose name the error gives.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        Names.
+    codes : ndarray of shape (n_samples,)
+        Indices into `classes`.
+    """
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{type(estimator).__name__} needs rows of at least 2 classes; got 1 class, "
+            f"{classes[0]!r}. Check y (and sample_weight, which may leave out a class)."
+        )
+    return classes, codes
+
+
+def form_points(X: Any, preprocessor: Any, estimator: Any, *, per_tuple: int = 0) -> Any:
+    """Look up rows by a preprocessor where indices came instead of rows.
+
+    Parameters
+    ----------
+    X : array-like
+        Rows of shape (n, n_features) or, with a preprocessor, indices of shape (n,). For tuples
+        one axis more.
+    preprocessor : array-like, callable or None
+        Maps a 1-D array of indices to rows.
+    estimator : object
+        Whose name errors give.
+    per_tuple : int, default=0
+        Points in a tuple; 0 for plain rows.
+
+    Returns
+    -------
+    array-like
+        `X` itself where it holds rows already, the looked-up rows otherwise.
+    """
+    refuse_lazy(X)
+    n_dims, kind = (3, "tuples") if per_tuple else (2, "points")
+    found = X if hasattr(X, "shape") else np.asarray(X)
+    if preprocessor is not None and found.ndim == n_dims - 1:
+        indices = np.asarray(found)
+        if callable(preprocessor):
+            rows = np.asarray(preprocessor(indices.ravel()))
+        else:
+            rows = np.asarray(preprocessor)[indices.ravel()]
+        found = X = rows.reshape(*indices.shape, *rows.shape[1:])
+    # Texts as in metric-learn, so that a switch of package keeps working handlers and tests.
+    if found.ndim != n_dims and (per_tuple or found.ndim < n_dims):
+        raise ValueError(
+            f"{n_dims}D array of formed {kind} expected by {type(estimator).__name__}. Found "
+            f"{found.ndim}D array instead:\ninput={X}. Reshape your data and/or use a "
+            "preprocessor.\n"
+        )
+    if per_tuple and found.shape[1] != per_tuple:
+        raise ValueError(
+            f"Tuples of {per_tuple} element(s) expected by {type(estimator).__name__}. Got tuples "
+            f"of {found.shape[1]} element(s) instead (shape={found.shape}):\ninput={X}.\n"
+        )
+    return X

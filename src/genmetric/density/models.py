@@ -1,0 +1,137 @@
+"""Class models of any kind side by side, behind the interface that the geometry uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import clone
+
+from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric.density.covariance import fit_weighted
+from genmetric.density.gaussian import ClassGaussians, GaussianDensity
+
+
+class DensityModel(Protocol):
+    """What a fitted model of one class has to offer."""
+
+    def log_density(self, X: FloatArray, /) -> FloatArray:
+        """Log-density, shape (n_samples,)."""
+
+    def gradient(self, X: FloatArray, /) -> FloatArray:
+        """Gradient of the log-density, shape (n_samples, n_features)."""
+
+    def curvature(self, X: FloatArray, /) -> FloatArray:
+        """Hessian of the density over the density, shape (n_samples, n_features, n_features)."""
+
+
+class ClassModels(Protocol):
+    """What the geometry asks of all class models together."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+
+    def log_density(self, X: FloatArray, /) -> FloatArray:
+        """Log-densities, shape (n_samples, n_classes)."""
+
+    def weighted_curvature(self, X: FloatArray, weights: FloatArray, /) -> FloatArray:
+        """Sum over classes of w_c G_c, shape (n_samples, n_features, n_features)."""
+
+
+@dataclass(frozen=True)
+class SeparateModels:
+    """One fitted :class:`DensityModel` a class.
+
+    Attributes
+    ----------
+    models : sequence of DensityModel
+        In class order.
+    """
+
+    models: Sequence[DensityModel]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.models)
+
+    def log_density(self, X: FloatArray) -> FloatArray:
+        """Log-density of each class at each row, shape (n_samples, n_classes)."""
+        return np.column_stack([model.log_density(X) for model in self.models])
+
+    def weighted_curvature(self, X: FloatArray, weights: FloatArray) -> FloatArray:
+        """Sum over classes of w_c G_c, shape (n_samples, n_features, n_features)."""
+        total = np.zeros((*X.shape, X.shape[1]))
+        for model, weight in zip(self.models, weights.T, strict=True):
+            rows = np.flatnonzero(weight)
+            if len(rows):
+                total[rows] += weight[rows, None, None] * model.curvature(X[rows])
+        return total
+
+
+def fit_class_models(
+    model: Any,
+    X: FloatArray,
+    codes: IntArray,
+    gaussians: ClassGaussians,
+    *,
+    sample_weight: FloatArray | None = None,
+    classes: AnyArray | None = None,
+    rng: np.random.RandomState | None = None,
+) -> SeparateModels:
+    """Clone and fit a density model on the rows of each class.
+
+    Parameters
+    ----------
+    model : estimator
+        Has ``fit(X)``, ``log_density``, ``gradient`` and ``curvature``.
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+    codes : ndarray of shape (n_samples,)
+        Class of each row.
+    gaussians : ClassGaussians
+        One Gaussian a class, which stands in where a class is a single distinct row.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Frequencies of the rows.
+    classes : ndarray of shape (n_classes,), default=None
+        Class names for errors.
+    rng : RandomState, default=None
+        Seeds models that have a `random_state` and were given none.
+
+    Returns
+    -------
+    SeparateModels
+        The fitted models.
+    """
+    missing = [
+        name
+        for name in ("fit", "log_density", "gradient", "curvature")
+        if not callable(getattr(model, name, None))
+    ]
+    if missing:
+        raise TypeError(
+            f"class_model={model!r} has no method {', '.join(missing)}. A class model needs fit, "
+            "log_density, gradient and curvature, like genmetric.GaussianMixtureModel."
+        )
+    fitted: list[DensityModel] = []
+    seed_it = rng is not None and model.get_params().get("random_state", 0) is None
+    for c in range(gaussians.n_classes):
+        rows = codes == c
+        x = X[rows]
+        if (x == x[0]).all():
+            fitted.append(GaussianDensity.of_class(gaussians, c))
+            continue
+        try:
+            weight = None if sample_weight is None else sample_weight[rows]
+            own = clone(model)
+            if rng is not None and seed_it:
+                own.set_params(random_state=rng.randint(2**31 - 1))
+            fitted.append(fit_weighted(own, x, weight))
+        except Exception as error:
+            name = c if classes is None else classes[c]
+            error.add_note(f"while fitting class_model={model!r} on class {name!r}")
+            raise
+    return SeparateModels(fitted)
