@@ -1,0 +1,121 @@
+r"""The matrix Phi: how each class bends where a point lies, weighed by who could win there.
+
+For any number of classes (appendix, section sProof) the bias of the nearest-neighbour error is
+the trace of
+
+.. math:: \Phi = \sum_c w_c G_c, \qquad G_c = \nabla\nabla p_c / p_c, \qquad
+          w_c = p_c \Big(\sum_{c' \ne c} p_{c'}^2 - p_c \sum_{c' \ne c} p_{c'}\Big),
+
+and the weights sum to zero. A local metric does not change with the scale or the sign of Phi, so
+only ratios of the weights matter, and densities are never formed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from genmetric._typing import FloatArray
+from genmetric.density.models import ClassModels
+
+
+def curvature_weights(log_joint: FloatArray) -> FloatArray:
+    r"""The weights :math:`w_c` of each class in Phi, divided by the largest of them.
+
+    With :math:`r_c = p_c/p_{(1)}` and :math:`s_c = p_c/p_{(2)}` relative to the two largest
+    densities and :math:`\delta_c = 1 - r_c`, dividing by :math:`p_{(1)}^2 p_{(2)}` leaves
+
+    .. math:: w_{(1)} = -\sum_{c \ne (1)} s_c \delta_c, \qquad
+              w_c = s_c \Big(\delta_c + \delta_c \sum_{c'} r_{c'} - \sum_{c'} r_{c'} \delta_{c'}\Big),
+
+    sums over all classes but the first: finite when one posterior is one to machine precision, and
+    free of cancellation when densities nearly agree. Where all weights vanish the two leading
+    classes take +1 and -1.
+
+    Parameters
+    ----------
+    log_joint : ndarray of shape (n_samples, n_classes)
+        Log-densities, plus log-priors where priors are wanted.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+        Weights with largest absolute value one and sum zero.
+    """
+    n_samples = len(log_joint)
+    if not np.isfinite(log_joint).all():
+        raise ValueError(
+            "The log-density of a class is not finite. Rows this far from every class (or a class "
+            "model that returns NaN) have no local metric: check X for outliers."
+        )
+    every = np.arange(n_samples)
+    first = np.argmax(log_joint, axis=1)
+    masked = log_joint.copy()
+    masked[every, first] = -np.inf
+    second = np.argmax(masked, axis=1)
+    below_first = log_joint - log_joint[every, first][:, None]
+    r, delta = np.exp(below_first), -np.expm1(below_first)
+    s = np.exp(masked - masked[every, second][:, None])  # zero for the first class
+    r[every, first] = 0.0
+    rest = (r * delta).sum(axis=1, keepdims=True)
+    w = s * (delta * (1 + r.sum(axis=1, keepdims=True)) - rest)
+    w[every, first] = -(s * delta).sum(axis=1)
+    largest = np.abs(w).max(axis=1)
+    tied = largest == 0
+    w[tied, first[tied]], w[tied, second[tied]] = -1.0, 1.0
+    return np.asarray(w / np.where(tied, 1.0, largest)[:, None])
+
+
+def two_class_weights(n_samples: int) -> FloatArray:
+    """Weights of two classes: Phi is G_2 - G_1 up to sign wherever the point lies."""
+    return np.tile([-1.0, 1.0], (n_samples, 1))
+
+
+def phi_weights(
+    models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None
+) -> FloatArray:
+    """Weights of each class in Phi at each row, shape (n_samples, n_classes).
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` is equal priors.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+        See :func:`curvature_weights`; no density is evaluated for two classes.
+    """
+    if models.n_classes == 2:
+        return two_class_weights(len(X))
+    log_joint = models.log_density(X)
+    return curvature_weights(log_joint if log_priors is None else log_joint + log_priors)
+
+
+def phi(models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None) -> FloatArray:
+    """Phi at each row, up to scale and sign.
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` is equal priors.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features, n_features)
+        Symmetric matrices.
+    """
+    matrices = models.weighted_curvature(X, phi_weights(models, X, log_priors))
+    if not np.isfinite(matrices).all():
+        raise ValueError(
+            "Phi is not finite: rows lie so far from the classes that squares overflow. Check X "
+            "for outliers."
+        )
+    return (matrices + matrices.transpose(0, 2, 1)) / 2

@@ -1,0 +1,177 @@
+r"""What the metric is for: the error of a nearest neighbour among N rows (eqs. eAsymp and eNN).
+
+All quantities are expectations over the rows themselves, so they are estimated by Monte Carlo
+from points drawn of the class models, in log space: only posteriors enter, never a density.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln, logsumexp, softmax
+
+from genmetric._typing import FloatArray
+from genmetric.density.models import ClassModels
+
+
+def _log_joint(models: ClassModels, X: FloatArray, log_priors: FloatArray | None) -> FloatArray:
+    equal = np.full(models.n_classes, -np.log(models.n_classes))
+    return np.asarray(models.log_density(X) + (equal if log_priors is None else log_priors))
+
+
+def _bias_weights(posterior: FloatArray) -> FloatArray:
+    """The weights w_c of Phi with posteriors in place of densities, at their true scale."""
+    square = (posterior**2).sum(axis=1, keepdims=True)
+    # sum_{c'≠c} q_c'² - q_c sum_{c'≠c} q_c' with posteriors that sum to one.
+    return np.asarray(posterior * (square - posterior))
+
+
+def asymptotic_error(
+    models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None
+) -> float:
+    r"""Error of the nearest neighbour among infinitely many rows (eq. eAsymp).
+
+    .. math:: \varepsilon_\infty = \mathbb E_x \Big[1 - \sum_c \eta_c(x)^2\Big],
+
+    with posteriors :math:`\eta_c`; for two classes of equal priors this is
+    :math:`\int p_1 p_2 / (p_1 + p_2)\,dx`.
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Points drawn from the mixture of the classes.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` is equal priors.
+
+    Returns
+    -------
+    float
+        The error, the same under every metric.
+    """
+    posterior = softmax(_log_joint(models, X, log_priors), axis=1)
+    return float(np.mean((posterior * (1 - posterior)).sum(axis=1)))
+
+
+def bias_per_row(
+    models: ClassModels,
+    X: FloatArray,
+    metric: FloatArray | None = None,
+    log_priors: FloatArray | None = None,
+) -> FloatArray:
+    r"""The integrand of eq. eNN under a metric, divided by the density of the rows.
+
+    .. math:: b(x) = \mathrm{Trace}\Big[M^{-1} \sum_c \eta_c
+              \big(\sum_{c'} \eta_{c'}^2 - \eta_c\big) G_c\Big].
+
+    Times the density of x, and for two classes of equal priors, this is half of
+    :math:`\frac{p_1 p_2 (p_2 - p_1)}{(p_1 + p_2)^2} \mathrm{Trace}[M^{-1}\Phi]` (the density of
+    the rows is the mean of :math:`p_1` and :math:`p_2`; the factor goes into :math:`c_N`).
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+    metric : ndarray of shape (n_features, n_features), default=None
+        The metric M; ``None`` is Euclidean.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` is equal priors.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Positive where a neighbour at a distance is worse than the point itself.
+    """
+    posterior = softmax(_log_joint(models, X, log_priors), axis=1)
+    bend = models.weighted_curvature(X, _bias_weights(posterior))
+    if metric is None:
+        return np.asarray(np.trace(bend, axis1=1, axis2=2))
+    return np.asarray(np.einsum("ij,nji->n", np.linalg.inv(metric), bend))
+
+
+def finite_sample_error(
+    models: ClassModels,
+    X: FloatArray,
+    n_train: int,
+    metric: FloatArray | None = None,
+    log_priors: FloatArray | None = None,
+) -> float:
+    r"""First-order error of the nearest neighbour among `n_train` rows (eq. eNN).
+
+    The neighbour of x among N rows lies at a mean squared distance of
+    :math:`\Gamma(1 + 2/D)\,(N V_D\, p(z))^{-2/D}` in the space z = Lx of the metric, with
+    :math:`V_D` the volume of the unit ball and :math:`p(z) = p(x)/|L|`; the label probabilities
+    there differ by the Laplacian over 2D. Keeping that factor under the integral,
+
+    .. math:: \varepsilon_N \simeq \varepsilon_\infty + \mathbb E_x\Big[
+              \frac{\Gamma(1 + 2/D)}{2D} \big(N V_D\, p(z)\big)^{-2/D}\, b(x)\Big].
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Points drawn from the mixture of the classes.
+    n_train : int
+        Number N of training rows.
+    metric : ndarray of shape (n_features, n_features), default=None
+        The metric M; ``None`` is Euclidean.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` is equal priors.
+
+    Returns
+    -------
+    float
+        The error to first order. The expansion holds where neighbours are near: for D of five or
+        more the tails, where they are not, make the mean of the bias infinite or nearly so.
+    """
+    n_features = X.shape[1]
+    log_det = 0.0 if metric is None else np.linalg.slogdet(metric)[1]
+    log_ball = n_features / 2 * np.log(np.pi) - gammaln(n_features / 2 + 1)
+    log_p = logsumexp(_log_joint(models, X, log_priors), axis=1) - log_det / 2
+    log_r2 = gammaln(1 + 2 / n_features) - 2 / n_features * (np.log(n_train) + log_ball + log_p)
+    bias = bias_per_row(models, X, metric, log_priors)
+    shift = np.mean(np.exp(log_r2) * bias) / (2 * n_features)
+    return asymptotic_error(models, X, log_priors) + float(shift)
+
+
+def density_bias(
+    models: ClassModels,
+    X: FloatArray,
+    metric: FloatArray,
+    log_priors: FloatArray | None = None,
+    log_unit: float = 0.0,
+) -> FloatArray:
+    r"""The integrand of eq. eNN itself.
+
+    For two classes of equal priors
+    :math:`\frac{p_1 p_2 (p_2 - p_1)}{(p_1 + p_2)^2} \mathrm{Trace}[M^{-1}\Phi]`; for more,
+    :math:`\mathrm{Trace}[M^{-1}\Phi] / (\sum_c p_c)^2` with Phi of section sProof. Priors multiply
+    the densities by C·prior.
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+    metric : ndarray of shape (n_features, n_features)
+        The metric M.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` is equal priors.
+    log_unit : float, default=0.0
+        Logarithm of a length; rows and metric are in that unit, the answer is not.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        The integrand.
+    """
+    n_features = X.shape[1]
+    log_total = logsumexp(_log_joint(models, X, log_priors), axis=1) + np.log(models.n_classes)
+    bias = bias_per_row(models, X, metric, log_priors)
+    with np.errstate(divide="ignore", over="ignore"):
+        log_size = log_total + np.log(np.abs(bias)) - (n_features + 2) * log_unit
+        return np.asarray(np.sign(bias) * np.exp(log_size))
