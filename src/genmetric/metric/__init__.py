@@ -1,0 +1,9 @@
+"""Estimators of a metric: they validate, call the layers below, and store.
+
+Layer three: metrics become scikit-learn estimators.
+"""
+
+from genmetric.metric.generative import GenerativeMetric
+from genmetric.metric.mahalanobis import MahalanobisMixin
+
+__all__ = ["GenerativeMetric", "MahalanobisMixin"]
