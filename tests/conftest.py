@@ -1,10 +1,29 @@
-"""Settings of all tests."""
+"""Settings of all tests, and what they share."""
 
+import importlib.util
 import os
+from pathlib import Path
 
+import numpy as np
+import pytest
 from hypothesis import settings
 
 # No deadline: on a busy machine the time of one example says nothing. In continuous integration
 # the examples are the same in every run.
 settings.register_profile("genmetric", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("genmetric")
+
+
+@pytest.fixture(scope="session")
+def naive():
+    """The module naive.py beside this file: the paper's formulas as plain loops."""
+    spec = importlib.util.spec_from_file_location("naive", Path(__file__).with_name("naive.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def rng():
+    """The same random numbers in every run."""
+    return np.random.default_rng(20110917)

@@ -9,15 +9,26 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, TypeVar
 
+import threadpoolctl
 from joblib import Parallel, delayed
-from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 
 #: Bytes of temporary arrays that one chunk may use; ``n_jobs`` threads hold as many chunks.
 CHUNK_BYTES = 32 * 2**20
+
+
+def _free_control() -> None:
+    """Let any thread set the limit: since threadpoolctl 3.8 OpenBLAS listens to one thread only.
+
+    Without it the limit would stay behind where the last user is not in the thread of the first.
+    """
+    clear = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
 
 
 class _BlasLimit:
@@ -31,15 +42,19 @@ class _BlasLimit:
     def enter(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._limiter = ThreadpoolController().limit(limits=1, user_api="blas")
+                _free_control()
+                controller = threadpoolctl.ThreadpoolController()
+                self._limiter = controller.limit(limits=1, user_api="blas")
             self._users += 1
 
     def leave(self) -> None:
         with self._lock:
             self._users -= 1
             if self._users == 0:
+                _free_control()
                 self._limiter.restore_original_limits()
                 self._limiter = None
+                _free_control()
 
 
 _limit = _BlasLimit()
@@ -92,6 +107,11 @@ def map_chunks(
     function: Callable[[Any], T], chunks: Sequence[Any], n_jobs: int | None = None
 ) -> Iterator[T]:
     """Yield ``function(chunk)`` for every chunk, in order, computed in ``n_jobs`` threads."""
+    given: Any = n_jobs
+    if given is not None and (not isinstance(given, Integral) or given == 0):
+        raise ValueError(
+            f"n_jobs must be None or a whole number other than 0 (-1 is all cores); got {n_jobs!r}."
+        )
     with one_blas_thread():
         if len(chunks) <= 1:
             yield from map(function, chunks)

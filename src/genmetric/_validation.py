@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import reprlib
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
+
+#: Sums of weights that leave room for what they multiply and divide.
+SMALLEST_TOTAL, LARGEST_TOTAL = 1e-100, 1e100
 
 
 def refuse_lazy(X: Any, name: str = "X") -> None:
@@ -41,12 +45,32 @@ def as_number(value: Any) -> float | None:
     return float(value)
 
 
+def as_numbers(values: Any, name: str) -> FloatArray:
+    """The values as a float64 array; an error that gives their name where they are no numbers."""
+    refuse_lazy(values, name)
+    try:
+        if np.asarray(values).dtype.kind != "c":
+            return np.asarray(values, dtype=float)
+        cause = None
+    except (TypeError, ValueError) as error:
+        cause = error
+    raise ValueError(f"{name} must be real numbers; got {reprlib.repr(values)}.") from cause
+
+
 def check_fraction(value: Any, name: str) -> float:
     """Return `value` if it is a number in [0, 1]; raise otherwise."""
     number = as_number(value)
     if number is None or not 0 <= number <= 1:
         raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}.")
     return number
+
+
+def check_count(value: Any, name: str) -> int:
+    """Return `value` if it is a whole number of at least 1; raise otherwise."""
+    number = as_number(value)
+    if isinstance(value, Integral) and number is not None and number >= 1:
+        return int(number)
+    raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
 
 
 def check_n_components(n_components: Any, n_features: int) -> int | None:
@@ -81,8 +105,7 @@ def check_weights(
     ndarray of shape (n_samples,)
         The weights.
     """
-    refuse_lazy(values, name)
-    weights = np.asarray(values, dtype=float)
+    weights = as_numbers(values, name)
     if weights.ndim == 0:
         weights = np.full(n_samples, float(weights))
     if weights.shape != (n_samples,):
@@ -98,6 +121,13 @@ def check_weights(
         )
     if not allow_zero_sum and not weights.any():
         raise ValueError(f"{name} is zero for every row, so there is nothing to learn from.")
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
+    if total and not SMALLEST_TOTAL <= total <= LARGEST_TOTAL:
+        raise ValueError(
+            f"{name} adds up to {total:g}, too far from one for sums and quotients. Multiply the "
+            "weights by a constant."
+        )
     return weights
 
 
@@ -105,7 +135,7 @@ def check_priors(priors: Any, n_classes: int) -> FloatArray | None:
     """Return the logarithms of class priors, or None where they are equal."""
     if priors is None:
         return None
-    p = np.asarray(priors, dtype=float)
+    p = as_numbers(priors, "priors")
     if p.shape != (n_classes,) or not (np.isfinite(p).all() and (p > 0).all()):
         raise ValueError(
             f"priors must be {n_classes} positive numbers, one a class in the order of classes_; "
@@ -162,24 +192,33 @@ def form_points(X: Any, preprocessor: Any, estimator: Any, *, per_tuple: int = 0
     """
     refuse_lazy(X)
     n_dims, kind = (3, "tuples") if per_tuple else (2, "points")
-    found = X if hasattr(X, "shape") else np.asarray(X)
-    if preprocessor is not None and found.ndim == n_dims - 1:
-        indices = np.asarray(found)
+    # Not ndim: a polars frame has a shape alone.
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    if preprocessor is not None and len(shape) == n_dims - 1:
+        indices = np.asarray(X)
         if callable(preprocessor):
             rows = np.asarray(preprocessor(indices.ravel()))
         else:
-            rows = np.asarray(preprocessor)[indices.ravel()]
-        found = X = rows.reshape(*indices.shape, *rows.shape[1:])
+            table = np.asarray(preprocessor)
+            try:
+                rows = table[indices.ravel()]
+            except IndexError as error:
+                raise ValueError(
+                    f"The preprocessor has no such rows: {error}. Pass whole numbers below "
+                    f"{len(table)}, or rows."
+                ) from error
+        X = rows.reshape(*indices.shape, *rows.shape[1:])
+        shape = X.shape
     # Texts as in metric-learn, so that a switch of package keeps working handlers and tests.
-    if found.ndim != n_dims and (per_tuple or found.ndim < n_dims):
+    if len(shape) != n_dims and (per_tuple or len(shape) < n_dims):
         raise ValueError(
             f"{n_dims}D array of formed {kind} expected by {type(estimator).__name__}. Found "
-            f"{found.ndim}D array instead:\ninput={X}. Reshape your data and/or use a "
+            f"{len(shape)}D array instead:\ninput={X}. Reshape your data and/or use a "
             "preprocessor.\n"
         )
-    if per_tuple and found.shape[1] != per_tuple:
+    if per_tuple and shape[1] != per_tuple:
         raise ValueError(
             f"Tuples of {per_tuple} element(s) expected by {type(estimator).__name__}. Got tuples "
-            f"of {found.shape[1]} element(s) instead (shape={found.shape}):\ninput={X}.\n"
+            f"of {shape[1]} element(s) instead (shape={shape}):\ninput={X}.\n"
         )
     return X

@@ -124,24 +124,32 @@ def fit_weighted(estimator: Any, X: AnyArray, sample_weight: FloatArray | None) 
     that needs whole numbers.
     """
     if sample_weight is None or np.all(sample_weight == 1):
-        return estimator.fit(X)
+        estimator.fit(X)
+        return estimator
     if "sample_weight" in inspect.signature(estimator.fit).parameters:
-        return estimator.fit(X, sample_weight=sample_weight)
+        estimator.fit(X, sample_weight=sample_weight)
+        return estimator
     times = np.rint(sample_weight)
     if not np.array_equal(times, sample_weight):
         raise ValueError(
             f"{type(estimator).__name__}.fit takes no sample_weight, so weights have to be whole "
             "numbers (the row is repeated). Round them, or use a model that takes weights."
         )
-    return estimator.fit(np.repeat(X, times.astype(np.intp), axis=0))
+    estimator.fit(np.repeat(X, times.astype(np.intp), axis=0))
+    return estimator
 
 
 def estimated_covariance(
     estimator: Any, X: FloatArray, sample_weight: FloatArray | None = None
 ) -> FloatArray:
     """Covariance of the rows of one class by a scikit-learn covariance estimator."""
+    if not callable(getattr(estimator, "fit", None)):
+        raise TypeError(
+            f"covariance_estimator={estimator!r} has no method fit. Use an estimator such as those "
+            "of sklearn.covariance."
+        )
     n_features = X.shape[1]
-    fitted = fit_weighted(clone(estimator), X, sample_weight)
+    fitted = fit_weighted(clone(estimator, safe=False), X, sample_weight)
     covariance = getattr(fitted, "covariance_", None)
     if covariance is None:
         raise ValueError(
@@ -193,9 +201,9 @@ def replace_degenerate(
         Covariances, all of positive trace.
     """
     # Rounding leaves a scatter near eps² of the coordinates even when all rows are one row.
-    size = 1.0 + np.einsum("cj,cj->c", stats.mean, stats.mean)
+    size = np.trace(stats.total_covariance) + np.einsum("cj,cj->c", stats.mean, stats.mean)
     spread = np.trace(stats.covariances, axis1=1, axis2=2)
-    flat = (stats.count <= 1) | (spread <= 1e-30 * size)
+    flat = spread <= 1e-30 * size
     if not flat.any():
         return covariances
     names = np.arange(len(flat)) if classes is None else classes

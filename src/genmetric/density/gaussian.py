@@ -122,6 +122,10 @@ class ClassGaussians:
         outer = (v * weights[:, :, None]).transpose(0, 2, 1) @ v
         return np.asarray(outer - base.reshape(-1, n_features, n_features))
 
+    def precision_size(self, weights: FloatArray) -> FloatArray:
+        """Largest entry of each precision, weighted and summed, shape (n_samples,)."""
+        return np.asarray(np.abs(weights) @ np.abs(self.precisions).max(axis=(1, 2)))
+
 
 def fit_gaussians(
     stats: ClassStatistics, *, shrinkage: Shrinkage = "auto", classes: AnyArray | None = None

@@ -40,6 +40,9 @@ class ClassModels(Protocol):
     def weighted_curvature(self, X: FloatArray, weights: FloatArray, /) -> FloatArray:
         """Sum over classes of w_c G_c, shape (n_samples, n_features, n_features)."""
 
+    def precision_size(self, weights: FloatArray, /) -> FloatArray:
+        """Size of the precisions in that sum, shape (n_samples,): what its rounding goes with."""
+
 
 @dataclass(frozen=True)
 class SeparateModels:
@@ -70,6 +73,10 @@ class SeparateModels:
             if len(rows):
                 total[rows] += weight[rows, None, None] * model.curvature(X[rows])
         return total
+
+    def precision_size(self, weights: FloatArray) -> FloatArray:
+        """Zero, shape (n_samples,): of a model of any kind no precision is known."""
+        return np.zeros(len(weights))
 
 
 def fit_class_models(
@@ -117,7 +124,8 @@ def fit_class_models(
             "log_density, gradient and curvature, like genmetric.GaussianMixtureModel."
         )
     fitted: list[DensityModel] = []
-    seed_it = rng is not None and model.get_params().get("random_state", 0) is None
+    params = model.get_params() if hasattr(model, "get_params") else {}
+    seed_it = rng is not None and params.get("random_state", 0) is None
     for c in range(gaussians.n_classes):
         rows = codes == c
         x = X[rows]
@@ -126,7 +134,7 @@ def fit_class_models(
             continue
         try:
             weight = None if sample_weight is None else sample_weight[rows]
-            own = clone(model)
+            own = clone(model, safe=False)  # a plain object is copied
             if rng is not None and seed_it:
                 own.set_params(random_state=rng.randint(2**31 - 1))
             fitted.append(fit_weighted(own, x, weight))

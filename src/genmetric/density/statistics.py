@@ -9,7 +9,7 @@ sums of ``x`` and ``x xᵀ`` lose every digit when the offset is large.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 
 import numpy as np
@@ -91,6 +91,28 @@ class ClassStatistics:
         scatter, third, fourth = (a + b for a, b in zip(*moved, strict=True))
         return ClassStatistics(count, mean, scatter, third, fourth)
 
+    def take(self, classes: IntArray) -> ClassStatistics:
+        """Statistics of some of the classes."""
+        return ClassStatistics(*(getattr(self, name)[classes] for name in _FIELDS))
+
+    def spread(self, places: IntArray, n_classes: int) -> ClassStatistics:
+        """The same classes at other places among more; those between have no rows."""
+        spread = []
+        for name in _FIELDS:
+            values = getattr(self, name)
+            wide = np.zeros((n_classes, *values.shape[1:]))
+            wide[places] = values
+            spread.append(wide)
+        return ClassStatistics(*spread)
+
+    def rescaled(self, factor: float) -> ClassStatistics:
+        """Statistics of the rows times a factor; exact for a power of two."""
+        moments = [getattr(self, name) for name in _FIELDS]
+        for k in range(1, len(moments)):
+            # One factor at a time: its fourth power may overflow where the moment is zero.
+            moments[k:] = [moment * factor for moment in moments[k:]]
+        return ClassStatistics(*moments)
+
     def _about(self, center: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Scatter, third and fourth moments about another centre than the mean."""
         d = np.where(self.count[:, None] > 0, self.mean - center, 0.0)
@@ -133,6 +155,9 @@ class ClassStatistics:
         e = self.mean - (self.count @ self.mean) / self.count.sum()
         between = (e * self.count[:, None]).T @ e / self.count.sum()
         return np.asarray(self.pooled_covariance + between)
+
+
+_FIELDS = tuple(field.name for field in fields(ClassStatistics))
 
 
 def merge_statistics(parts: Iterable[ClassStatistics]) -> ClassStatistics:

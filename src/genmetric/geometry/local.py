@@ -63,9 +63,9 @@ def local_metric_factors(phi: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     # Only ratios count: a size of one keeps LAPACK away from overflow.
     size = np.abs(phi).max(axis=(-2, -1), keepdims=True)
+    if not np.isfinite(size).all():
+        raise ValueError("Phi is not finite. Check X and the class models for NaN.")
     eigenvalues, U = np.linalg.eigh(phi / np.where(size > 0, size, 1.0))
-    if not np.isfinite(eigenvalues).all():
-        raise ValueError("Phi has no finite eigenvalues. Check X and the class models for NaN.")
     return sign_rule(eigenvalues), U
 
 

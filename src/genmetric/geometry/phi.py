@@ -16,6 +16,10 @@ import numpy as np
 
 from genmetric._typing import FloatArray
 from genmetric.density.models import ClassModels
+from genmetric.geometry.local import FLOOR
+
+#: Eigenvalues of Phi below this share of the precisions it is a difference of are rounding errors.
+ROUNDING = 1e-12
 
 
 def curvature_weights(log_joint: FloatArray) -> FloatArray:
@@ -95,6 +99,36 @@ def phi_weights(
     return curvature_weights(log_joint if log_priors is None else log_joint + log_priors)
 
 
+def clear_rounding(matrices: FloatArray, terms: FloatArray) -> FloatArray:
+    """Set to zero the eigenvalues that are rounding errors of the terms of a difference.
+
+    Where columns are collinear every class has a precision of 1e8 in the same direction. The
+    difference of the precisions vanishes there, but for rounding, and the sign rule would take the
+    sign of that for a sign of Phi.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (n_samples, n_features, n_features)
+        Symmetric matrices.
+    terms : ndarray of shape (n_samples,)
+        Size of the terms that each is a difference of.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features, n_features)
+        The matrices, with eigenvalues below 1e-12 of `terms` set to zero.
+    """
+    level = ROUNDING * terms
+    # Elsewhere the floor of the sign rule is above the rounding errors.
+    rows = np.flatnonzero(level > FLOOR * np.abs(matrices).max(axis=(1, 2)))
+    if len(rows):
+        eigenvalues, U = np.linalg.eigh(matrices[rows])
+        eigenvalues[np.abs(eigenvalues) <= level[rows, None]] = 0.0
+        matrices = matrices.copy()
+        matrices[rows] = (U * eigenvalues[:, None, :]) @ U.transpose(0, 2, 1)
+    return matrices
+
+
 def phi(models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None) -> FloatArray:
     """Phi at each row, up to scale and sign.
 
@@ -110,12 +144,14 @@ def phi(models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None
     Returns
     -------
     ndarray of shape (n_samples, n_features, n_features)
-        Symmetric matrices.
+        Symmetric matrices, free of eigenvalues that are rounding errors.
     """
-    matrices = models.weighted_curvature(X, phi_weights(models, X, log_priors))
+    weights = phi_weights(models, X, log_priors)
+    matrices = models.weighted_curvature(X, weights)
     if not np.isfinite(matrices).all():
         raise ValueError(
             "Phi is not finite: rows lie so far from the classes that squares overflow. Check X "
             "for outliers."
         )
-    return (matrices + matrices.transpose(0, 2, 1)) / 2
+    matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
+    return clear_rounding(matrices, models.precision_size(weights))

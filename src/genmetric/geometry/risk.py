@@ -22,7 +22,12 @@ def _bias_weights(posterior: FloatArray) -> FloatArray:
     """The weights w_c of Phi with posteriors in place of densities, at their true scale."""
     square = (posterior**2).sum(axis=1, keepdims=True)
     # sum_{c'≠c} q_c'² - q_c sum_{c'≠c} q_c' with posteriors that sum to one.
-    return np.asarray(posterior * (square - posterior))
+    w = posterior * (square - posterior)
+    # The difference cancels for a posterior near one; the weights sum to zero.
+    every, first = np.arange(len(w)), np.argmax(posterior, axis=1)
+    w[every, first] = 0.0
+    w[every, first] = -w.sum(axis=1)
+    return np.asarray(w)
 
 
 def asymptotic_error(
@@ -88,7 +93,13 @@ def bias_per_row(
     bend = models.weighted_curvature(X, _bias_weights(posterior))
     if metric is None:
         return np.asarray(np.trace(bend, axis1=1, axis2=2))
-    return np.asarray(np.einsum("ij,nji->n", np.linalg.inv(metric), bend))
+    eigenvalues, U = np.linalg.eigh(metric)
+    if eigenvalues[0] <= len(metric) * np.finfo(float).eps * eigenvalues[-1]:
+        raise ValueError(
+            "The metric is singular, and the bias of a nearest neighbour has a term in its "
+            "inverse. Use a metric of full rank (n_components=None)."
+        )
+    return np.asarray(np.einsum("ij,nji->n", (U / eigenvalues) @ U.T, bend))
 
 
 def finite_sample_error(
@@ -124,8 +135,10 @@ def finite_sample_error(
     Returns
     -------
     float
-        The error to first order. The expansion holds where neighbours are near: for D of five or
-        more the tails, where they are not, make the mean of the bias infinite or nearly so.
+        The error to first order. The expansion holds where neighbours are near. In the tails they
+        never are: with one feature they make the mean infinite, with two its Monte Carlo noisy.
+        With many features they are nowhere: for two Gaussians the bias came out a tenth too small
+        at D = 8 and N = 2000, a third too small at D = 12 and N = 4000.
     """
     n_features = X.shape[1]
     log_det = 0.0 if metric is None else np.linalg.slogdet(metric)[1]

@@ -1,0 +1,132 @@
+"""The sign rule and the local metrics made of it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genmetric.geometry import interpolate, local_metrics, sign_rule
+from genmetric.geometry.local import FLOOR
+
+
+def rotation(D, seed):
+    return np.linalg.qr(np.random.default_rng(seed).normal(size=(D, D)))[0]
+
+
+@st.composite
+def spectra(draw, decades=4.0, min_size=1):
+    """Eigenvalues of either sign over some decades, none of them small enough for the floor."""
+    n = draw(st.integers(min_size, 7))
+    size = draw(st.lists(st.floats(-decades / 2, decades / 2), min_size=n, max_size=n))
+    sign = draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=n, max_size=n))
+    return np.array(sign) * 10.0 ** np.array(size)
+
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(spectra(decades=9))
+def test_sign_rule_is_that_of_the_paper(eigenvalues):
+    m = sign_rule(eigenvalues)
+    n_positive, n_negative = (eigenvalues > 0).sum(), (eigenvalues < 0).sum()
+    expected = np.where(eigenvalues > 0, n_positive, n_negative) * np.abs(eigenvalues)
+    np.testing.assert_allclose(m / m[0], expected / expected[0], rtol=1e-10)
+    np.testing.assert_allclose(np.log(m).sum(), 0, atol=1e-12)
+    if n_positive and n_negative:
+        terms = eigenvalues / m
+        assert abs(terms.sum()) < 1e-12 * np.abs(terms).sum()
+
+
+@given(spectra(decades=9), st.integers(-900, 900))
+def test_sign_rule_ignores_scale_and_sign(eigenvalues, exponent):
+    m = sign_rule(eigenvalues)
+    np.testing.assert_array_equal(sign_rule(-eigenvalues), m)
+    np.testing.assert_allclose(sign_rule(2.0**exponent * eigenvalues), m, rtol=1e-12)
+
+
+@given(spectra(), seeds)
+def test_local_metric_solves_the_problem(naive, eigenvalues, seed):
+    """Eq. eLocalSDP: positive definite, determinant one, trace(M⁻¹ Phi) = 0."""
+    U = rotation(len(eigenvalues), seed)
+    Phi = (U * eigenvalues) @ U.T
+    M = local_metrics(Phi)
+    np.testing.assert_array_equal(M, M.T)
+    assert np.linalg.eigvalsh(M)[0] > 0
+    np.testing.assert_allclose(np.linalg.slogdet(M)[1], 0, atol=1e-9)
+    if (eigenvalues > 0).any() and (eigenvalues < 0).any():
+        terms = np.linalg.eigvals(np.linalg.solve(M, Phi)).real
+        assert abs(terms.sum()) < 1e-9 * np.abs(terms).sum()
+    np.testing.assert_allclose(M, naive.local_metric(Phi), rtol=1e-8, atol=1e-9 * np.abs(M).max())
+
+
+@given(spectra(), seeds, st.floats(-150, 150), st.sampled_from([-1, 1]))
+def test_local_metric_ignores_scale_and_sign(eigenvalues, seed, exponent, sign):
+    U = rotation(len(eigenvalues), seed)
+    Phi = (U * eigenvalues) @ U.T
+    M = local_metrics(Phi)
+    other = local_metrics(sign * 10.0**exponent * Phi)
+    np.testing.assert_allclose(other, M, rtol=1e-9, atol=1e-10 * np.abs(M).max())
+
+
+@given(spectra(), seeds, seeds)
+def test_local_metric_turns_with_phi(eigenvalues, seed, other_seed):
+    U, R = (rotation(len(eigenvalues), s) for s in (seed, other_seed))
+    Phi = (U * eigenvalues) @ U.T
+    M = local_metrics(Phi)
+    turned = local_metrics(R @ Phi @ R.T)
+    np.testing.assert_allclose(R.T @ turned @ R, M, rtol=1e-8, atol=1e-9 * np.abs(M).max())
+
+
+def test_one_sign_is_the_absolute_value():
+    np.testing.assert_allclose(sign_rule(np.array([1.0, 4, 2])), [0.5, 2, 1])
+    np.testing.assert_allclose(sign_rule(np.array([-1.0, -4, -2])), [0.5, 2, 1])
+
+
+def test_zero_phi_gives_the_identity():
+    np.testing.assert_array_equal(local_metrics(np.zeros((2, 3, 3))), np.tile(np.eye(3), (2, 1, 1)))
+    np.testing.assert_array_equal(sign_rule(np.zeros((4, 3))), np.ones((4, 3)))
+
+
+def test_zero_eigenvalues_get_the_floor_and_count_for_no_sign():
+    m = sign_rule(np.array([-1.0, 1e-17, 0.0, 3.0, 5.0]))
+    np.testing.assert_allclose(m / m.max(), [0.1, FLOOR, FLOOR, 0.6, 1])
+    np.testing.assert_allclose(np.log(m).sum(), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("D", [3, 10, 40])
+def test_rank_two(rng, D):
+    """Equal covariances leave Phi = a aᵀ - b bᵀ: two directions, and the floor in all others."""
+    a, b = rng.normal(size=(2, D))
+    M = local_metrics(np.outer(a, a) - np.outer(b, b))
+    assert np.isfinite(M).all()
+    m = np.linalg.eigvalsh(M)
+    assert m[0] > 0
+    np.testing.assert_allclose(m[:-2], FLOOR * m[-1], rtol=1e-4)
+    np.testing.assert_allclose(np.log(m).sum(), 0, atol=1e-4)
+
+
+def test_one_feature_has_only_one_metric(rng):
+    np.testing.assert_allclose(local_metrics(rng.normal(size=(7, 1, 1))), np.ones((7, 1, 1)))
+
+
+def test_stacks_are_the_matrices_one_by_one(rng):
+    A = rng.normal(size=(2, 5, 3, 3))
+    A += np.swapaxes(A, -1, -2)
+    stacked = local_metrics(A)
+    for i, j in np.ndindex(2, 5):
+        np.testing.assert_allclose(stacked[i, j], local_metrics(A[i, j]), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_phi_that_is_no_number_is_refused(bad):
+    Phi = np.stack([np.eye(3), np.eye(3)])
+    Phi[1, 2, 2] = bad
+    with pytest.raises(ValueError, match=r"Phi is not finite.*NaN"):
+        local_metrics(Phi)
+
+
+@pytest.mark.parametrize("lam", [0, 0.25, 1])
+def test_interpolate(rng, lam):
+    M = rng.normal(size=(4, 3, 3))
+    for found, M_i in zip(interpolate(M, lam), M, strict=True):
+        np.testing.assert_array_equal(found, (1 - lam) * np.eye(3) + lam * M_i)
