@@ -8,15 +8,24 @@ threads, batches from disk and blocks on a cluster each make a :class:`MetricSum
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from genmetric._chunks import map_chunks, row_chunks
-from genmetric._typing import AnyArray, FloatArray
+from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density.frame import Frame
+from genmetric.density.gaussian import ClassGaussians
 from genmetric.density.models import ClassModels
 from genmetric.geometry.local import local_metric_factors
-from genmetric.geometry.phi import phi
+from genmetric.geometry.pairs import (
+    LeadingClasses,
+    leading_classes,
+    pair_metric_sum,
+    triple_metric_sum,
+)
+from genmetric.geometry.phi import phi, phi_weights
+from genmetric.geometry.resolvent import resolvent_bytes_per_row
 
 
 @dataclass(frozen=True)
@@ -113,6 +122,69 @@ def dense_bytes_per_row(n_features: int, n_classes: int) -> int:
     return 8 * (6 * n_features**2 + 3 * n_classes * (n_features + 4))
 
 
+@dataclass(frozen=True)
+class _Task:
+    """Rows that one thread treats in one go: `classes` say how, none of them is the dense way."""
+
+    rows: IntArray
+    classes: tuple[int, ...]
+    tau: FloatArray
+
+
+def _dense_tasks(rows: IntArray, n_features: int, n_classes: int) -> list[_Task]:
+    chunks = row_chunks(len(rows), dense_bytes_per_row(n_features, n_classes))
+    return [_Task(rows[chunk], (), np.zeros(0)) for chunk in chunks]
+
+
+def _resolvent_tasks(
+    gaussians: ClassGaussians,
+    X: AnyArray,
+    frame: Frame,
+    *,
+    tol: float,
+    nodes: bool,
+    log_priors: FloatArray | None,
+    n_jobs: int | None,
+) -> list[_Task]:
+    """Sort rows by the classes that matter at them, and cut the groups into tasks."""
+    n_rows, n_features = X.shape
+    n_classes = gaussians.n_classes
+
+    def leading(chunk: slice) -> LeadingClasses:
+        weights = phi_weights(gaussians, frame.inward(X[chunk]), log_priors)
+        return leading_classes(weights, tol)
+
+    chunks = row_chunks(n_rows, 8 * (4 * n_features + 12 * n_classes))
+    parts = list(map_chunks(leading, chunks, n_jobs))
+    order = np.concatenate([part.order for part in parts])
+    tau = np.concatenate([part.tau for part in parts])
+    matter = np.concatenate([part.n_classes for part in parts])
+    order[matter == 2, :2].sort(axis=1)
+    # One number a group: the classes that matter as digits, dense rows below all others.
+    digits = n_classes + 1
+    third = np.where(matter == 2, 0, order[:, 2] + 1)
+    key = (order[:, 0] * digits + order[:, 1]) * digits + third
+    key[(matter > 3) | ((matter == 3) & (not nodes))] = -1
+    by_key = np.argsort(key, kind="stable")
+    edges = np.flatnonzero(np.diff(key[by_key], prepend=-2, append=-2))
+    tasks: list[_Task] = []
+    for start, stop in pairwise(edges):
+        rows = by_key[start:stop]
+        if key[rows[0]] < 0:
+            tasks += _dense_tasks(rows, n_features, n_classes)
+            continue
+        n_terms = int(matter[rows[0]])
+        classes = tuple(int(c) for c in order[rows[0], :n_terms])
+        if n_terms == 2:
+            classes = (min(classes), max(classes))
+        per_row = resolvent_bytes_per_row(n_features, n_terms)
+        if n_terms == 3:
+            per_row += dense_bytes_per_row(n_features, n_classes)
+        for chunk in row_chunks(len(rows), per_row):
+            tasks.append(_Task(rows[chunk], classes, tau[rows[chunk]]))
+    return tasks
+
+
 def sum_local_metrics(
     models: ClassModels,
     X: AnyArray,
@@ -120,6 +192,9 @@ def sum_local_metrics(
     *,
     weights: FloatArray | None = None,
     log_priors: FloatArray | None = None,
+    solver: str = "dense",
+    tol: float = 1e-2,
+    n_total: float | None = None,
     n_jobs: int | None = None,
 ) -> MetricSum:
     """Sum of the local metrics of all rows, in chunks.
@@ -136,6 +211,16 @@ def sum_local_metrics(
         Weight of each row; ``None`` is one each.
     log_priors : ndarray of shape (n_classes,), default=None
         Logarithms of the class priors; ``None`` is equal priors.
+    solver : {"dense", "resolvent"}, default="dense"
+        One eigendecomposition a row, or the sums of :mod:`~genmetric.geometry.pairs` (Gaussian
+        class models only).
+    tol : float, default=1e-2
+        For "resolvent": classes beyond the leading pair whose weight in Phi is at most this share
+        of the largest are left out; zero leaves out none and treats rows with a third class the
+        dense way.
+    n_total : float, default=None
+        Rows of the whole job where `X` is a batch of it: it decides how rows at which three
+        classes matter are treated, so that batches change rounding only.
     n_jobs : int, default=None
         Threads; the answer is the same for every number.
 
@@ -145,13 +230,51 @@ def sum_local_metrics(
         Over all rows.
     """
     w = np.ones(len(X)) if weights is None else weights
-    n_features = X.shape[1]
-
-    def of_chunk(rows: slice) -> MetricSum:
-        return dense_metric_sum(models, frame.inward(X[rows]), w[rows], log_priors)
-
+    n_rows, n_features = X.shape
     total = MetricSum(np.zeros((n_features, n_features)), 0.0, 0.0)
-    chunks = row_chunks(len(X), dense_bytes_per_row(n_features, models.n_classes))
-    for part in map_chunks(of_chunk, chunks, n_jobs):
+    if n_rows == 0:
+        return total
+    gaussians = models if isinstance(models, ClassGaussians) else None
+    if solver == "resolvent" and gaussians is None:
+        raise ValueError('solver="resolvent" is for Gaussian class models. Use solver="dense".')
+    if solver == "resolvent" and gaussians is not None:
+        nodes = tol > 0 and nodes_pay(n_rows if n_total is None else n_total, models.n_classes)
+        tasks = _resolvent_tasks(
+            gaussians, X, frame, tol=tol, nodes=nodes, log_priors=log_priors, n_jobs=n_jobs
+        )
+    else:
+        tasks = _dense_tasks(np.arange(n_rows), n_features, models.n_classes)
+
+    def work(task: _Task) -> tuple[MetricSum, IntArray]:
+        rows, classes = task.rows, task.classes
+        x, weight = frame.inward(X[rows]), w[rows]
+        if gaussians is None or not classes:
+            return dense_metric_sum(models, x, weight, log_priors), rows[:0]
+        if len(classes) == 2:
+            part, square, treated = pair_metric_sum(gaussians, classes, x, weight)
+        else:
+            part, square, treated = triple_metric_sum(gaussians, classes, x, weight, task.tau)
+        return MetricSum(part, float(weight[treated].sum()), square), rows[~treated]
+
+    left = []
+    for part, untreated in map_chunks(work, tasks, n_jobs):
         total = total.merge(part)
+        left.append(untreated)
+    remaining = np.concatenate(left)
+    if len(remaining):
+        for part, _ in map_chunks(
+            work, _dense_tasks(remaining, n_features, models.n_classes), n_jobs
+        ):
+            total = total.merge(part)
     return total
+
+
+def nodes_pay(n_rows: float, n_classes: int) -> bool:
+    """Whether rows at which three classes matter are many against their shared parts."""
+    return n_rows >= 200 * n_classes * (n_classes - 1) * (n_classes - 2)
+
+
+def choose_solver(n_rows: float, n_features: int, n_classes: int) -> str:
+    """The faster solver for so many rows, features and classes, from measured crossovers."""
+    n_pairs = n_classes * (n_classes - 1) / 2
+    return "resolvent" if n_features >= 16 and n_rows >= 40 * n_pairs else "dense"
