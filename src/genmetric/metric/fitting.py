@@ -1,7 +1,10 @@
-"""Steps of a fit that are not arithmetic: which rows, which class models."""
+"""Steps of a fit that are not arithmetic: which class models, which rows, which solver."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -19,6 +22,13 @@ from genmetric.density.gaussian import (
 )
 from genmetric.density.models import ClassModels, fit_class_models
 from genmetric.density.statistics import ClassStatistics
+from genmetric.geometry.summation import MetricSum, sum_local_metrics
+
+#: Below so many features the variance of a local metric does not exist for practical purposes.
+FEWEST_FEATURES = 5
+
+#: Relative standard error at which max_samples="auto" stops, and the rows of its first look.
+AUTO_STDERR, FIRST_LOOK = 0.01, 1024
 
 
 def gaussian_parameters(estimator: Any) -> tuple[Any, Any]:
@@ -38,6 +48,17 @@ def gaussian_parameters(estimator: Any) -> tuple[Any, Any]:
 def uses_gaussians(estimator: Any) -> bool:
     """Whether the class models of a metric estimator are plain Gaussians."""
     return estimator.class_model is None or type(estimator.class_model) is GaussianModel
+
+
+def refuse_row_models(estimator: Any, method: str) -> None:
+    """Refuse class models that need all rows of a class at once."""
+    _, covariance_estimator = gaussian_parameters(estimator)
+    if covariance_estimator is not None or not uses_gaussians(estimator):
+        name = "covariance_estimator" if covariance_estimator is not None else "class_model"
+        raise ValueError(
+            f"{method} sees the rows batch by batch, and {name}={getattr(estimator, name)!r} needs "
+            f"all rows of a class at once. Use shrinkage instead, or fit."
+        )
 
 
 def fit_models(
@@ -106,7 +127,7 @@ def fit_models(
 
 def check_max_samples(max_samples: Any, n_samples: int) -> int | None:
     """Return how many rows to draw out of `n_samples`, or None for all of them."""
-    if max_samples is None:
+    if max_samples is None or (isinstance(max_samples, str) and max_samples == "auto"):
         return None
     number = as_number(max_samples)
     if number is not None:
@@ -115,40 +136,151 @@ def check_max_samples(max_samples: Any, n_samples: int) -> int | None:
         if not isinstance(max_samples, Integral) and 0 < number <= 1:
             return max(1, round(number * n_samples))
     raise ValueError(
-        "max_samples must be None, a whole number of at least 1 or a share in (0, 1]; got "
+        'max_samples must be None, "auto", a whole number of at least 1 or a share in (0, 1]; got '
         f"{max_samples!r}."
     )
 
 
+def warn_few_features(n_features: int) -> None:
+    """Warn where the metrics of single points have no variance for a standard error to rest on."""
+    if n_features < FEWEST_FEATURES:
+        warnings.warn(
+            f"With {n_features} features the metrics of single points have tails too heavy for a "
+            "variance: metric_stderr_ of a sample of rows is not to be relied on. Use all rows "
+            "(max_samples=None); with so few features they are cheap.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def draw_rows(
-    n_samples: int, n_draws: int | None, weights: FloatArray | None, rng: np.random.RandomState
-) -> tuple[IntArray | slice, FloatArray | None]:
-    """Rows that the average runs over, and their weights.
+    n_rows: int, n_draws: int | None, weights: FloatArray | None, rng: np.random.RandomState
+) -> IntArray | None:
+    """Rows that the average runs over, each counted once.
 
     Without weights rows are drawn without replacement. With weights they are drawn with
-    replacement, each with probability proportional to its weight, and count once a draw: then the
-    mean over the draws is unbiased and its standard error is that of independent draws.
+    replacement, each with probability proportional to its weight: then the mean over the draws is
+    unbiased and its standard error is that of independent draws.
 
     Parameters
     ----------
-    n_samples : int
+    n_rows : int
         Number of rows.
     n_draws : int or None
         How many to draw; ``None`` takes all.
-    weights : ndarray of shape (n_samples,) or None
+    weights : ndarray of shape (n_rows,) or None
         Weights of the rows; ``None`` is equal weights.
     rng : RandomState
         Source of chance.
 
     Returns
     -------
-    rows : ndarray of int or slice
-        Rows, ascending.
-    weights : ndarray or None
-        Their weights; ``None`` is one each.
+    ndarray of int or None
+        Rows, ascending; ``None`` for all rows with the weights they have.
     """
-    if n_draws is None or (weights is None and n_draws >= n_samples):
-        return slice(None), weights
+    if n_draws is None or n_draws >= n_rows:
+        return None
     if weights is None:
-        return np.sort(rng.choice(n_samples, n_draws, replace=False)), None
-    return np.sort(rng.choice(n_samples, n_draws, p=weights / weights.sum())), None
+        return np.sort(rng.choice(n_rows, n_draws, replace=False))
+    return np.sort(rng.choice(n_rows, n_draws, p=weights / weights.sum()))
+
+
+def sample_until_precise(
+    metric_sum: Callable[..., MetricSum],
+    X: AnyArray,
+    weights: FloatArray | None,
+    rng: np.random.RandomState,
+) -> tuple[MetricSum, float]:
+    """Add up local metrics of rows in random order until their mean is known to one per cent.
+
+    Parameters
+    ----------
+    metric_sum : callable
+        Sum of local metrics of rows, with weights or without.
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+    weights : ndarray of shape (n_samples,) or None
+        Weights of the rows: they are then drawn with replacement, as in :func:`draw_rows`.
+    rng : RandomState
+        Source of chance.
+
+    Returns
+    -------
+    total : MetricSum
+        Over the rows that were needed; twice as many after each look, to keep looks few.
+    stderr : float
+        Relative standard error of its mean; zero where all rows were needed.
+    """
+    n_rows = len(X)
+    warn_few_features(X.shape[1])
+    if weights is None:
+        order, population = rng.permutation(n_rows), float(n_rows)
+    else:
+        order, population = rng.choice(n_rows, n_rows, p=weights / weights.sum()), np.inf
+    total: MetricSum | None = None
+    start, stop = 0, FIRST_LOOK
+    while stop < n_rows:
+        part = metric_sum(X[np.sort(order[start:stop])])
+        total = part if total is None else total.merge(part)
+        stderr = total.relative_stderr(population)
+        if stderr <= AUTO_STDERR:
+            return total, stderr
+        start, stop = stop, 2 * stop
+    if total is None or weights is not None:
+        return metric_sum(X, weights), 0.0
+    return total.merge(metric_sum(X[np.sort(order[start:])])), 0.0
+
+
+@dataclass(frozen=True)
+class MetricJob:
+    """All that adding up local metrics needs, settled before the first row is added.
+
+    Attributes
+    ----------
+    frame : Frame
+        Coordinates of the models.
+    stats : ClassStatistics
+        Moments of the classes.
+    classes : ndarray of shape (n_classes,)
+        Class names.
+    gaussians, models : ClassGaussians, ClassModels
+        See :func:`fit_models`.
+    log_priors : ndarray of shape (n_classes,) or None
+        Logarithms of the class priors.
+    solver : {"dense", "resolvent"}
+        How the sum is made.
+    tol : float
+        See :func:`~genmetric.geometry.summation.sum_local_metrics`.
+    n_rows : int
+        Rows of the whole job.
+    n_jobs : int or None
+        Threads.
+    rng : RandomState
+        Source of chance.
+    """
+
+    frame: Frame
+    stats: ClassStatistics
+    classes: AnyArray
+    gaussians: ClassGaussians
+    models: ClassModels
+    log_priors: FloatArray | None
+    solver: str
+    tol: float
+    n_rows: int
+    n_jobs: int | None
+    rng: np.random.RandomState
+
+    def metric_sum(self, X: AnyArray, weights: FloatArray | None = None) -> MetricSum:
+        """Sum of the local metrics of rows, with weights or one each."""
+        return sum_local_metrics(
+            self.models,
+            X,
+            self.frame,
+            weights=weights,
+            log_priors=self.log_priors,
+            solver=self.solver,
+            tol=self.tol,
+            n_total=self.n_rows,
+            n_jobs=self.n_jobs,
+        )

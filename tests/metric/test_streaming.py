@@ -1,0 +1,182 @@
+"""fit_batches and partial_fit: the same answer from rows that come in pieces."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.covariance import OAS
+
+from genmetric import GaussianMixtureModel, GenerativeMetric
+from genmetric.datasets import load_iris, load_vehicle
+from genmetric.metric.reservoir import Reservoir
+
+
+def in_batches(X, y, cuts):
+    """A function that returns a fresh iterator over the rows, cut at the given places."""
+
+    def make_batches():
+        edges = [0, *sorted(cuts), len(X)]
+        for a, b in itertools.pairwise(edges):
+            yield X[a:b], y[a:b]
+
+    return make_batches
+
+
+def assert_same(a, b, rtol=1e-10):
+    assert np.linalg.norm(a.metric_ - b.metric_) <= rtol * np.linalg.norm(b.metric_)
+    np.testing.assert_array_equal(a.classes_, b.classes_)
+    np.testing.assert_allclose(a.means_, b.means_, rtol=1e-9, atol=1e-9 * np.abs(b.means_).max())
+    np.testing.assert_allclose(
+        a.covariances_, b.covariances_, rtol=1e-8, atol=1e-9 * np.abs(b.covariances_).max()
+    )
+
+
+@settings(max_examples=25)
+@given(
+    cuts=st.lists(st.integers(0, 150), max_size=6),
+    shrinkage=st.sampled_from([None, "auto", 0.2]),
+    order=st.sampled_from(["given", "shuffled"]),
+    scale=st.sampled_from([1e-100, 1.0, 1e100]),
+)
+def test_batches_equal_the_whole(cuts, shrinkage, order, scale):
+    # In the given order of iris classes come one after the other.
+    X, y = load_iris(return_X_y=True)
+    if order == "shuffled":
+        rows = np.random.default_rng(0).permutation(len(X))
+        X, y = X[rows], y[rows]
+    X = scale * X
+    streamed = GenerativeMetric(shrinkage=shrinkage).fit_batches(in_batches(X, y, cuts))
+    assert_same(streamed, GenerativeMetric(shrinkage=shrinkage).fit(X, y))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"solver": "dense"},
+        {"solver": "resolvent"},
+        {"solver": "resolvent", "tol": 0},
+        {"max_samples": 200, "random_state": 3},
+        {"n_components": 4, "interpolation": 0.5},
+        {"priors": [0.4, 0.3, 0.2, 0.1]},
+        {"n_jobs": 2},
+    ],
+)
+def test_batches_with_parameters(parameters):
+    X, y = load_vehicle(return_X_y=True)
+    streamed = GenerativeMetric(**parameters).fit_batches(in_batches(X, y, [100, 101, 500]))
+    whole = GenerativeMetric(**parameters).fit(X, y)
+    assert_same(streamed, whole)
+    np.testing.assert_allclose(streamed.metric_stderr_, whole.metric_stderr_, rtol=1e-8)
+    np.testing.assert_allclose(streamed.transform(X), whole.transform(X), rtol=1e-6, atol=1e-8)
+
+
+def test_batches_of_frames_with_string_labels():
+    pd = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    streamed = GenerativeMetric().fit_batches(
+        lambda: ((frame.iloc[i : i + 40], names[i : i + 40]) for i in range(0, 150, 40))
+    )
+    assert_same(streamed, GenerativeMetric().fit(frame, names))
+    assert list(streamed.feature_names_in_) == list("abcd")
+
+
+def test_empty_batches_are_passed_over():
+    X, y = load_iris(return_X_y=True)
+    streamed = GenerativeMetric().fit_batches(in_batches(X, y, [0, 70, 70, 150]))
+    assert_same(streamed, GenerativeMetric().fit(X, y))
+
+
+def test_bad_batches():
+    X, y = load_iris(return_X_y=True)
+    metric = GenerativeMetric()
+    with pytest.raises(TypeError, match="make_batches must be a function"):
+        metric.fit_batches([(X, y)])
+    once = iter([(X, y)])
+    with pytest.raises(ValueError, match=r"gave no rows|150 rows the first time and 0"):
+        metric.fit_batches(lambda: once)
+    with pytest.raises(ValueError, match="gave no rows"):
+        metric.fit_batches(lambda: iter([]))
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        metric.fit_batches(lambda: iter([(X[:50], y[:50])]))
+    broken = X.copy()
+    broken[120, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN") as raised:
+        metric.fit_batches(in_batches(broken, y, [100]))
+    assert "in batch 1" in " ".join(raised.value.__notes__)
+    with pytest.raises(ValueError, match="features"):
+        metric.fit_batches(lambda: iter([(X, y), (X[:, :3], y)]))
+    with pytest.raises(ValueError, match='max_samples="auto"'):
+        GenerativeMetric(max_samples="auto").fit_batches(in_batches(X, y, []))
+    for parameters in ({"covariance_estimator": OAS()}, {"class_model": GaussianMixtureModel()}):
+        with pytest.raises(ValueError, match="batch by batch"):
+            GenerativeMetric(**parameters).fit_batches(in_batches(X, y, []))
+    assert not hasattr(metric, "components_")
+
+
+def test_partial_fit_equals_fit_while_the_reservoir_holds_all():
+    X, y = load_vehicle(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(X))
+    metric = GenerativeMetric()
+    for part in np.array_split(rows, 6):
+        metric.partial_fit(X[part], y[part])
+    assert_same(metric, GenerativeMetric().fit(X, y))
+    assert metric.metric_stderr_ == 0
+
+
+def test_partial_fit_with_late_classes():
+    X, y = load_iris(return_X_y=True)
+    metric = GenerativeMetric()
+    metric.partial_fit(X[:50], y[:50])
+    np.testing.assert_array_equal(metric.metric_, np.eye(4))
+    with pytest.raises(ValueError, match="single class"):
+        metric.local_metrics(X)
+    metric.partial_fit(X[50:100], y[50:100])
+    assert_same(metric, GenerativeMetric().fit(X[:100], y[:100]))
+    metric.partial_fit(X[100:], y[100:])
+    assert_same(metric, GenerativeMetric().fit(X, y))
+
+
+def test_partial_fit_with_classes_named():
+    X, y = load_iris(return_X_y=True)
+    metric = GenerativeMetric().partial_fit(X[:120], y[:120], classes=[0, 1, 2])
+    metric.partial_fit(X[120:], y[120:])
+    assert_same(metric, GenerativeMetric().fit(X, y))
+    with pytest.raises(ValueError, match=r"labels \[7\] that are none of the classes"):
+        metric.partial_fit(X[:2], [0, 7])
+
+
+def test_partial_fit_over_a_bounded_sample():
+    X, y = load_vehicle(return_X_y=True)
+    full = GenerativeMetric().fit(X, y)
+    metric = GenerativeMetric(max_samples=300, random_state=0)
+    for part in np.array_split(np.arange(len(X)), 9):
+        metric.partial_fit(X[part], y[part])
+    np.testing.assert_allclose(metric.covariances_, full.covariances_, rtol=1e-8)
+    error = np.linalg.norm(metric.metric_ - full.metric_) / np.linalg.norm(full.metric_)
+    assert 0 < metric.metric_stderr_ < 0.2
+    assert 0 < error < 3 * metric.metric_stderr_
+
+
+def test_fit_starts_anew():
+    X, y = load_iris(return_X_y=True)
+    metric = GenerativeMetric().partial_fit(X[:100], y[:100])
+    metric.fit(X, y)
+    metric.partial_fit(X[50:], y[50:])
+    assert_same(metric, GenerativeMetric().fit(X[50:], y[50:]))
+
+
+def test_reservoir_is_uniform():
+    counts = np.zeros(40)
+    for seed in range(400):
+        reservoir = Reservoir(10, np.random.RandomState(seed))
+        for part in np.array_split(np.arange(40.0)[:, None], 7):
+            reservoir.add(part)
+        assert reservoir.n_seen == 40
+        counts[reservoir.rows[:, 0].astype(int)] += 1
+    # 400 draws of 10 out of 40: 100 each, with a standard deviation of 8.7.
+    assert np.abs(counts - 100).max() < 40
+    assert np.square((counts - 100) / 8.66).mean() == pytest.approx(1, abs=0.6)
