@@ -29,8 +29,8 @@ types: $(VENV)/.dev  ## Types of the package
 docs: $(VENV)/.docs  ## Web pages, in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
-bench: $(VENV)/.bench  ## Time of a fit against the number of rows and features
-	$(BIN)/python benchmarks/fit_time.py
+bench: $(VENV)/.bench  ## Time, memory and accuracy of the solvers; writes docs/benchmarks.md
+	$(BIN)/python benchmarks/run.py
 
 review: $(VENV)/.dev  ## Check the repository against the Scientific Python guide
 	$(BIN)/repo-review .

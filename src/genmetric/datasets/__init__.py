@@ -1,6 +1,7 @@
 """Data sets of the paper and a few more, in the form of scikit-learn's loaders."""
 
 from genmetric.datasets.catalogue import CATALOGUE, DatasetRecord
+from genmetric.datasets.images import deskew
 from genmetric.datasets.loaders import (
     list_datasets,
     load_breast_cancer,
@@ -21,6 +22,7 @@ from genmetric.datasets.loaders import (
 __all__ = [
     "CATALOGUE",
     "DatasetRecord",
+    "deskew",
     "list_datasets",
     "load_breast_cancer",
     "load_dataset",

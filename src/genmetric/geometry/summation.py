@@ -238,7 +238,9 @@ def sum_local_metrics(
     if solver == "resolvent" and gaussians is None:
         raise ValueError('solver="resolvent" is for Gaussian class models. Use solver="dense".')
     if solver == "resolvent" and gaussians is not None:
-        nodes = tol > 0 and nodes_pay(n_rows if n_total is None else n_total, models.n_classes)
+        nodes = tol > 0 and nodes_pay(
+            n_rows if n_total is None else n_total, n_features, models.n_classes
+        )
         tasks = _resolvent_tasks(
             gaussians, X, frame, tol=tol, nodes=nodes, log_priors=log_priors, n_jobs=n_jobs
         )
@@ -269,12 +271,24 @@ def sum_local_metrics(
     return total
 
 
-def nodes_pay(n_rows: float, n_classes: int) -> bool:
-    """Whether rows at which three classes matter are many against their shared parts."""
-    return n_rows >= 200 * n_classes * (n_classes - 1) * (n_classes - 2)
+def nodes_pay(n_rows: float, n_features: int, n_classes: int) -> bool:
+    """Whether rows at which three classes matter are many against their shared parts.
+
+    Diagonalising the nodes of a triple costs as much as the dense way for about a hundred of its
+    rows, and of few features the dense way is cheap.
+    """
+    triples = n_classes * (n_classes - 1) * (n_classes - 2)
+    return n_features >= 32 and n_rows >= 400 * triples
 
 
 def choose_solver(n_rows: float, n_features: int, n_classes: int) -> str:
-    """The faster solver for so many rows, features and classes, from measured crossovers."""
+    """The faster solver for so many rows, features and classes.
+
+    In microseconds, measured by ``benchmarks/crossover.py``: the dense way takes about D²/10 a row;
+    the resolvent 4.5 + D²/330 a row and 5500 for each pair of classes. With more than two classes a
+    third of the rows, as a rule, goes the dense way all the same.
+    """
+    dense = 0.1 * n_features**2
+    saved = (1.0 if n_classes == 2 else 0.65) * dense - 4.5 - 0.003 * n_features**2
     n_pairs = n_classes * (n_classes - 1) / 2
-    return "resolvent" if n_features >= 16 and n_rows >= 40 * n_pairs else "dense"
+    return "resolvent" if saved * n_rows > 5500 * n_pairs else "dense"

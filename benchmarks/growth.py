@@ -1,0 +1,72 @@
+"""How the time of a fit grows with rows and features, and the memory it takes."""
+
+import resource
+import subprocess
+import sys
+
+import numpy as np
+from measure import Table, gaussian_classes, progress, seconds, short
+
+from genmetric import GenerativeMetric
+
+
+def slope(sizes, times):
+    """Slope of log time against log size."""
+    return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+
+
+def with_features():
+    """Time of the sum against D, at 2000 rows of two classes."""
+    table = Table("Growth with D, two classes, 4000 rows", ["D", "seconds", "slope so far"])
+    sizes, times = [], []
+    for D in (160, 226, 320, 452, 640):
+        progress(f"growth, D = {D}")
+        X, y = gaussian_classes(2, D, 4000)
+        sizes.append(D)
+        times.append(seconds(lambda X=X, y=y: GenerativeMetric(n_jobs=1).fit(X, y), 2))
+        table.add(D, short(times[-1]), f"{slope(sizes, times):.2f}" if len(sizes) > 1 else "")
+    return table
+
+
+def with_rows():
+    """Time of a fit against N, at 20 features of two classes."""
+    table = Table("Growth with N, two classes, D = 20", ["N", "seconds", "slope so far"])
+    sizes, times = [], []
+    for n in (10_000, 31_623, 100_000, 316_228, 1_000_000):
+        progress(f"growth, N = {n}")
+        X, y = gaussian_classes(2, 20, n)
+        sizes.append(n)
+        times.append(seconds(lambda X=X, y=y: GenerativeMetric(n_jobs=1).fit(X, y), 2))
+        table.add(n, short(times[-1]), f"{slope(sizes, times):.2f}" if len(sizes) > 1 else "")
+    return table
+
+
+def memory():
+    """Peak memory of one fit of a million rows above the input, in a process of its own."""
+    table = Table(
+        "One million rows, D = 50", ["classes", "threads", "input MB", "peak above it, MB", "s"]
+    )
+    for n_classes in (2, 10):
+        for n_jobs in (1, 2):
+            progress(f"memory, {n_classes} classes, {n_jobs} threads")
+            words = [sys.executable, __file__, str(n_classes), str(n_jobs)]
+            out = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+            table.add(n_classes, n_jobs, *out)
+    return table
+
+
+def _fit_a_million(n_classes, n_jobs):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1_000_000, 50))
+    y = rng.integers(n_classes, size=1_000_000)
+    X *= 1 + 0.3 * y[:, None] / n_classes * np.linspace(0.5, 1.5, 50)
+    small = slice(0, 20_000)
+    GenerativeMetric().fit(X[small], y[small])  # imports and first calls
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    took = seconds(lambda: GenerativeMetric(n_jobs=n_jobs).fit(X, y), 1)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"{X.nbytes / 1e6:.0f} {(after - before) / 1e3:.0f} {took:.1f}")
+
+
+if __name__ == "__main__":
+    _fit_a_million(int(sys.argv[1]), int(sys.argv[2]))

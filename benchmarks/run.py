@@ -1,0 +1,45 @@
+"""Run the benchmarks and write docs/benchmarks.md: ``python benchmarks/run.py [name ...]``."""
+
+import platform
+import sys
+
+import crossover
+import growth
+import measure
+import numpy as np
+import peers
+import scipy
+import sklearn
+import solvers
+
+BENCHMARKS = {
+    "two_classes": solvers.two_classes,
+    "ten_classes": solvers.ten_classes,
+    "third_classes": solvers.third_classes,
+    "crossover": crossover.crossover,
+    "features": growth.with_features,
+    "rows": growth.with_rows,
+    "memory": growth.memory,
+    "peers": peers.peers,
+}
+PAGE = measure.REPOSITORY / "docs" / "benchmarks.md"
+
+
+def main(names):
+    unknown = set(names) - set(BENCHMARKS)
+    if unknown:
+        sys.exit(f"No benchmark {', '.join(sorted(unknown))}. There are: {', '.join(BENCHMARKS)}.")
+    tables = [BENCHMARKS[name]() for name in names or BENCHMARKS]
+    if names:
+        return  # a part of the page is no page
+    head = PAGE.read_text().split("<!-- tables -->")[0]
+    versions = (
+        f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
+        f"scikit-learn {sklearn.__version__}, {platform.machine()}, two cores."
+    )
+    body = "\n".join(str(table) for table in tables)
+    PAGE.write_text(f"{head}<!-- tables -->\n\n{versions}\n\n{body}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

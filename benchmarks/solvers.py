@@ -1,0 +1,134 @@
+"""The resolvent solver against the dense one: time, memory and accuracy."""
+
+import numpy as np
+from measure import (
+    Table,
+    gaussian_classes,
+    mnist_pca,
+    peak_megabytes,
+    progress,
+    relative,
+    seconds,
+    short,
+)
+
+from genmetric.datasets import load_letter
+from genmetric.density import Frame, class_statistics, fit_gaussians
+from genmetric.geometry.summation import choose_solver, sum_local_metrics
+
+# The dense way is linear in the rows; where it takes minutes, fewer rows tell its time a row.
+DENSE_ROWS = {164: 1500, 320: 500, 640: 150}
+N_ROWS = 4000
+
+
+def problem(X, y, shrinkage="auto"):
+    """Class models of all rows, and the frame they are in."""
+    frame = Frame.of(X)
+    stats = class_statistics(X, y, int(y.max()) + 1, frame=frame)
+    return fit_gaussians(stats, shrinkage=shrinkage), frame
+
+
+def compare(table, name, X, y, *, shrinkage="auto", tol=1e-2, n_dense=None, n_jobs=1):
+    """One line of a table: time a row of both solvers, on the same rows."""
+    models, frame = problem(X, y, shrinkage)
+    rows = X[np.random.default_rng(0).permutation(len(X))[:N_ROWS]]
+    few = rows[: n_dense or len(rows)]
+
+    def run(x, solver, jobs=n_jobs):
+        return sum_local_metrics(models, x, frame, solver=solver, tol=tol, n_jobs=jobs)
+
+    slow = seconds(lambda: run(few, "dense"), 2) / len(few)
+    fast = seconds(lambda: run(rows, "resolvent"), 3) / len(rows)
+    two = seconds(lambda: run(rows, "resolvent", 2), 3) / len(rows)
+    error = relative(run(few, "resolvent").mean(), run(few, "dense").mean())
+    memory = peak_megabytes(lambda: run(rows, "resolvent"))
+    auto = choose_solver(len(rows), X.shape[1], int(y.max()) + 1)
+    table.add(
+        name,
+        X.shape[1],
+        f"{1e6 * slow:.0f}",
+        f"{1e6 * fast:.0f}",
+        f"**{short(slow / fast)}x**",
+        f"{fast / two:.2f}x",
+        f"{error:.1e}",
+        f"{memory:.0f}",
+        auto,
+    )
+
+
+COLUMNS = [
+    "data",
+    "D",
+    "dense, µs a row",
+    "resolvent, µs a row",
+    "faster by",
+    "two threads",
+    "error of M",
+    "peak MB",
+    "auto takes",
+]
+
+
+def two_classes():
+    """Two Gaussian classes, D from 10 to 640."""
+    table = Table(f"Two classes, {N_ROWS} rows, one thread", COLUMNS)
+    for D in (10, 20, 40, 80, 164, 320, 640):
+        progress(f"two classes, D = {D}")
+        X, y = gaussian_classes(2, D, max(N_ROWS, 6 * D))
+        compare(table, "Gaussian", X, y, n_dense=DENSE_ROWS.get(D))
+    return table
+
+
+def ten_classes():
+    """Ten classes of MNIST, or of Gaussians, and the 26 of Letters."""
+    table = Table(f"Ten classes and more, {N_ROWS} rows, one thread, tol = 1e-2", COLUMNS)
+    for D in (40, 164):
+        progress(f"ten classes, D = {D}")
+        digits = mnist_pca(D)
+        if digits is not None:
+            for shrinkage in (None, 0.1):
+                name = f"MNIST-PCA, shrinkage {shrinkage}"
+                compare(table, name, *digits, shrinkage=shrinkage, n_dense=DENSE_ROWS.get(D))
+        X, y = gaussian_classes(10, D, max(N_ROWS, 40 * D))
+        compare(table, "Gaussian", X, y, n_dense=DENSE_ROWS.get(D))
+    progress("Letters")
+    X, y = load_letter(return_X_y=True)
+    compare(table, "Letters, 26 classes", X, y)
+    return table
+
+
+def third_classes():
+    """Rows at which three classes matter: what leaving out and interpolating cost."""
+    table = Table(
+        "The whole of MNIST-PCA-40 (60000 rows), one thread",
+        ["shrinkage", "tol", "third classes", "seconds", "faster by", "error of M"],
+    )
+    digits = mnist_pca(40)
+    if digits is None:
+        return table
+    from genmetric.geometry import summation
+
+    chosen = summation.nodes_pay
+    X = digits[0]
+    for shrinkage in (None, 0.1):
+        models, frame = problem(*digits, shrinkage)
+        exact = sum_local_metrics(models, X, frame).mean()
+        slow = seconds(lambda m=models, f=frame: sum_local_metrics(m, X, f), 1)
+        for tol, pay, name in (
+            (1e-2, False, "dense"),
+            (1e-2, True, "nodes"),
+            (1e-1, False, "dense"),
+            (1e-1, True, "nodes"),
+            (1.0, False, "left out"),
+        ):
+            summation.nodes_pay = lambda *_, pay=pay: pay
+            found = []
+
+            def run(m=models, f=frame, t=tol, found=found):
+                found.append(sum_local_metrics(m, X, f, solver="resolvent", tol=t))
+
+            fast = seconds(run, 1)
+            error = relative(found[-1].mean(), exact)
+            table.add(shrinkage, tol, name, short(fast), f"{short(slow / fast)}x", f"{error:.1e}")
+    summation.nodes_pay = chosen
+    return table
