@@ -114,6 +114,8 @@ def test_bad_batches():
     for parameters in ({"covariance_estimator": OAS()}, {"class_model": GaussianMixtureModel()}):
         with pytest.raises(ValueError, match="batch by batch"):
             GenerativeMetric(**parameters).fit_batches(in_batches(X, y, []))
+    with pytest.raises(ValueError, match='combination="uniform" alone'):
+        GenerativeMetric(np.ones(150)).fit_batches(in_batches(X, y, []))
     assert not hasattr(metric, "components_")
 
 
@@ -165,6 +167,14 @@ def test_fit_starts_anew():
     X, y = load_iris(return_X_y=True)
     metric = GenerativeMetric().partial_fit(X[:100], y[:100])
     metric.fit(X, y)
+    metric.partial_fit(X[50:], y[50:])
+    assert_same(metric, GenerativeMetric().fit(X[50:], y[50:]))
+
+
+def test_fit_batches_starts_anew():
+    X, y = load_iris(return_X_y=True)
+    metric = GenerativeMetric().partial_fit(X[:100], y[:100])
+    metric.fit_batches(in_batches(X, y, [60]))
     metric.partial_fit(X[50:], y[50:])
     assert_same(metric, GenerativeMetric().fit(X[50:], y[50:]))
 

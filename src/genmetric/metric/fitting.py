@@ -51,7 +51,13 @@ def uses_gaussians(estimator: Any) -> bool:
 
 
 def refuse_row_models(estimator: Any, method: str) -> None:
-    """Refuse class models that need all rows of a class at once."""
+    """Refuse class models and combinations that need all rows at once."""
+    combination = estimator.combination
+    if not (isinstance(combination, str) and combination == "uniform"):
+        raise ValueError(
+            f'{method} sees the rows batch by batch and takes combination="uniform" alone; got '
+            f"{combination!r}. Use fit."
+        )
     _, covariance_estimator = gaussian_parameters(estimator)
     if covariance_estimator is not None or not uses_gaussians(estimator):
         name = "covariance_estimator" if covariance_estimator is not None else "class_model"

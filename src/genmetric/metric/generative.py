@@ -240,7 +240,6 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         if share is not None and average is not None:
             self.weights_ = np.zeros(n_rows)
             self.weights_[present] = average / average.sum()
-        self._stream = None
         if self.verbose:
             sizes = f"{len(x)} rows, {x.shape[1]} features, {len(classes)} classes"
             print(f"[GenerativeMetric] {sizes}, solver {job.solver}")  # noqa: T201
@@ -349,6 +348,7 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         self.components_, self.metric_ = components, metric
         self.metric_stderr_ = stderr
         self.n_iter_ = 1
+        self._stream = None
         self.__dict__.pop("weights_", None)
 
     def _store_euclidean(self, tally: ClassTally, stats: ClassStatistics) -> None:
