@@ -188,6 +188,9 @@ def test_degenerate_classes_are_named_and_replaced(rng):
     np.testing.assert_array_equal(found[1], stats.pooled_covariance)
     np.testing.assert_array_equal(found[2], stats.pooled_covariance)
     assert not stats.covariances[1].any()
+    with pytest.warns(UserWarning, match=r"Classes \[1, 2\]"):
+        shrunk = replace_degenerate(stats.covariances, stats, 0.5)
+    np.testing.assert_allclose(shrunk[1], shrink(stats.pooled_covariance, 0.5))
 
 
 def test_weights_below_one_are_no_degenerate_class(rng):

@@ -86,7 +86,6 @@ LABELS = {
     "continuous": (X[:, 0] + 0.01, ValueError, "Unknown label type: continuous"),
     "NaN": (np.where(Y == 0, np.nan, Y), ValueError, "Input y contains NaN"),
     "missing names": (np.where(Y == 0, None, "a"), ValueError, "Unknown label type"),
-    "bytes": (np.array([b"a", b"b", b"c"])[Y], TypeError, "bytes.*Convert the labels"),
     "masked": (np.ma.masked_array(Y, Y > 1), TypeError, "y is a masked array.*filled"),
     "dask": (Lazy(), TypeError, "y is a dask collection.*compute"),
 }

@@ -199,7 +199,8 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: 2 is the row twice, 0 is absent.
+            Frequencies: 2 is the row twice, 0 is absent. Weights that sum to one are one row in
+            all, which Ledoit-Wolf shrinks accordingly: scale them to the number of rows.
 
         Returns
         -------
