@@ -33,6 +33,14 @@ def tests_oldest(session: nox.Session) -> None:
 
 
 @nox.session
+def contract(session: nox.Session) -> None:
+    """Run metric-learn's own tests on our metrics; arguments go to pytest."""
+    # What the last metric-learn needs: it is from before scikit-learn 1.8 and pytest 8.
+    session.install("-e", ".", "pip", "pandas", "scikit-learn<1.8", "pytest>=7,<8")
+    session.run("python", "tests/contract/run_metric_learn.py", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style and formatting."""
     session.install("-e", ".[dev]")

@@ -1,0 +1,137 @@
+"""Run metric-learn's own test-suite on the metrics of genmetric, from outside.
+
+``nox -s contract`` sets up an environment and calls this script; the tests come with
+metric-learn's source distribution, which pip downloads, and nothing of them is kept here. The
+suite runs most of its tests over lists of learners, and these lists are replaced by ours.
+
+metric-learn 0.7.0 imports private names that scikit-learn 1.8 dropped, and its tests a form of
+``pytest.warns`` that pytest 8 dropped: hence an environment of its own. Arguments go to pytest.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import genmetric
+
+RELEASE = "metric-learn==0.7.0"
+
+#: Tests over all learners that cannot hold for a learner outside metric-learn.
+NOT_OURS = {
+    "test_score_pairs_warning": "score_pairs, which metric-learn deprecates for pair_distance",
+    "test_error_message_t_pair_distance_or_score": "calls a private method before fit; the error "
+    "it is after is checked on a fitted metric in tests/metric/test_mahalanobis.py",
+    "test_init_transformation": "each algorithm has its own choices of `init`",
+    "test_auto_init_transformation": "each algorithm has its own choices of `init`",
+    "test_init_mahalanobis": "each algorithm has its own choices of `init`",
+}
+FIXED = "about metric-learn's own functions and classes by name, not over a list of learners"
+NO_LEARNER = "over learners from tuples, or over learners of a given name: we have none"
+
+
+def our_learners() -> list[Any]:
+    """One of each metric that learns from rows and labels."""
+    names = [name for name in ("GenerativeMetric", "LMNN") if hasattr(genmetric, name)]
+    return [getattr(genmetric, name)() for name in names]
+
+
+class OurLearners:
+    """The pytest plugin: our learners in place of metric-learn's, and tests of ours alone."""
+
+    def __init__(self) -> None:
+        self.learners = our_learners()
+        self.deselected: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Make the suite's marks known."""
+        for mark in ("unit", "integration"):
+            config.addinivalue_line("markers", mark)
+
+    def pytest_sessionstart(self) -> None:
+        """Fill the lists of learners in place, since decorators hold them already."""
+        from test import test_utils as suite
+
+        for kind in ("pairs", "triplets", "quadruplets", "tuples"):
+            getattr(suite, f"{kind}_learners").clear()
+            getattr(suite, f"ids_{kind}_learners").clear()
+        suite.regressors.clear()
+        suite.ids_regressors.clear()
+        ours = [(learner, suite.build_classification) for learner in self.learners]
+        names = [type(learner).__name__ for learner in self.learners]
+        for kind in (
+            "classifiers",
+            "supervised_learners",
+            "metric_learners",
+            "metric_learners_pipeline",
+        ):
+            getattr(suite, kind)[:] = ours
+            getattr(suite, f"ids_{kind}")[:] = names
+
+    def reason_to_leave(self, item: pytest.Item) -> str | None:
+        """Why a test is no test of ours; None where it is."""
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if any(parameters.get("estimator") is learner for learner in self.learners):
+            return NOT_OURS.get(getattr(item, "originalname", ""))
+        return NO_LEARNER if any(item.iter_markers("skip")) else FIXED
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[Any]) -> None:
+        """Keep the tests of our learners, and count the rest by reason."""
+        reasons = [self.reason_to_leave(item) for item in items]
+        self.deselected.update(reason for reason in reasons if reason)
+        pairs = list(zip(items, reasons, strict=True))
+        config.hook.pytest_deselected(items=[item for item, reason in pairs if reason])
+        items[:] = [item for item, reason in pairs if not reason]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count outcomes; a failure of set-up counts, a success of it does not."""
+        if report.when == "call" or not report.passed:
+            self.outcomes[report.outcome] += 1
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what was left out and why."""
+        terminalreporter.section(f"{RELEASE} on {[type(x).__name__ for x in self.learners]}")
+        for outcome, count in self.outcomes.items():
+            terminalreporter.line(f"{count:5d} {outcome}")
+        for reason, count in self.deselected.most_common():
+            terminalreporter.line(f"{count:5d} left out: {reason}")
+
+
+def download_suite(directory: Path) -> Path:
+    """Download and unpack metric-learn's source with its tests; return its root."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    subprocess.run(
+        [*command, "--no-binary", "metric-learn", "--dest", str(directory), RELEASE], check=True
+    )
+    (archive,) = directory.glob("metric[-_]learn-*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(directory, filter="data")
+    return archive.with_name(archive.name.removesuffix(".tar.gz"))
+
+
+def main(arguments: list[str]) -> int:
+    """Run the suite; 0 where all of it that applies to us passes."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = download_suite(Path(directory))
+        # Its tests import each other as `test.test_utils`; without this, Python's own package of
+        # that name comes first.
+        (root / "test" / "__init__.py").touch()
+        sys.path.insert(0, str(root))
+        plugin = OurLearners()
+        options = ["-q", "-ra", "--disable-warnings", "-p", "no:cacheprovider"]
+        code = pytest.main(
+            [*options, f"--rootdir={root}", str(root / "test"), *arguments], [plugin]
+        )
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
