@@ -41,6 +41,9 @@ LOOSE, TOO_LOOSE = 1.5, 8.0
 #: Fixed-point steps for the bound on the spectrum.
 BOUND_STEPS = 3
 
+#: Up to so many rows the products of all poles are made at once.
+FEW_ROWS = 50
+
 #: Columns of a panel of the symmetric product; only panels on and below the diagonal are formed.
 PANEL = 96
 
@@ -314,7 +317,6 @@ def absolute_sum(
     signed_squares : ndarray of shape (n_samples,)
         The trace of Phi |Phi| of each row, from the same poles.
     """
-    n_features = V.shape[2]
     sigma, a = zolotarev_sign(*poles)
     R = np.asarray(1 / (beta[:, None] - 1j * sigma), complex)
     H = _complex_gram(V, R)
@@ -326,22 +328,47 @@ def absolute_sum(
         + a.sum() * (np.einsum("nkd,nkd->nk", V, V) @ signs)
         + traces @ (a * sigma**2)
     )
-    C *= weights[:, None]
+    C *= weights[:, None] * (a * sigma)
+    add_up = _few_rows if len(V) <= FEW_ROWS else _many_rows
+    return add_up(V, C, R) + np.diag(weights.sum() * np.abs(beta)), signed_squares
+
+
+def _many_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
+    """Sum over poles of Im[R (sum over rows of Vᵀ C V) R], one real product a part and pole."""
+    n_features = V.shape[2]
     by_pole = C.transpose(3, 2, 0, 1)
     parts = np.ascontiguousarray(by_pole.real), np.ascontiguousarray(by_pole.imag)
     flat = V.reshape(-1, n_features)
     weighted = np.empty_like(V)
+    right = weighted.reshape(flat.shape)
     total = np.zeros((n_features, n_features))
     panels = [(i, min(i + PANEL, n_features)) for i in range(0, n_features, PANEL)]
     for j, r in enumerate(R.T):
-        outer = (a[j] * sigma[j]) * r[:, None] * r
+        outer = r[:, None] * r
         for part, factor in zip(parts, (outer.imag, outer.real), strict=True):
             np.matmul(part[j], V, out=weighted)
-            right = weighted.reshape(flat.shape)
             for i, k in panels:
                 total[i:k, :k] += factor[i:k, :k] * (flat[:, i:k].T @ right[:, :k])
-    total = np.tril(total) + np.tril(total, -1).T
-    return total + np.diag(weights.sum() * np.abs(beta)), signed_squares
+    return np.asarray(np.tril(total) + np.tril(total, -1).T)
+
+
+def _few_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
+    """As :func:`_many_rows`, by one product of all rows and poles, with nothing of size D² a pole.
+
+    With R V = A + iB the imaginary part of (R V)ᵀ C (R V) is that of real matrices twice as wide.
+    """
+    n_rows, n_terms, n_features = V.shape
+    n_poles = R.shape[1]
+    Z = np.empty((n_rows, n_poles, 2 * n_terms, n_features))
+    np.multiply(V[:, None], R.real.T[:, None], out=Z[:, :, :n_terms])
+    np.multiply(V[:, None], R.imag.T[:, None], out=Z[:, :, n_terms:])
+    small = C.transpose(2, 3, 0, 1)
+    middle = np.empty((n_rows, n_poles, 2 * n_terms, 2 * n_terms))
+    middle[..., :n_terms, :n_terms] = small.imag
+    middle[..., n_terms:, n_terms:] = -small.imag
+    middle[..., :n_terms, n_terms:] = middle[..., n_terms:, :n_terms] = small.real
+    total = Z.reshape(-1, n_features).T @ (middle @ Z).reshape(-1, n_features)
+    return np.asarray((total + total.T) / 2)
 
 
 def square_norms(beta: FloatArray, signs: FloatArray, V: FloatArray) -> FloatArray:

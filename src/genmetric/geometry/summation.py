@@ -159,7 +159,8 @@ def _resolvent_tasks(
     order = np.concatenate([part.order for part in parts])
     tau = np.concatenate([part.tau for part in parts])
     matter = np.concatenate([part.n_classes for part in parts])
-    order[matter == 2, :2].sort(axis=1)
+    # The pair (b, a) is the pair (a, b): Phi changes its sign, and the metric does not.
+    order[matter == 2, :2] = np.sort(order[matter == 2, :2], axis=1)
     # One number a group: the classes that matter as digits, dense rows below all others.
     digits = n_classes + 1
     third = np.where(matter == 2, 0, order[:, 2] + 1)
@@ -175,8 +176,6 @@ def _resolvent_tasks(
             continue
         n_terms = int(matter[rows[0]])
         classes = tuple(int(c) for c in order[rows[0], :n_terms])
-        if n_terms == 2:
-            classes = (min(classes), max(classes))
         per_row = resolvent_bytes_per_row(n_features, n_terms)
         if n_terms == 3:
             per_row += dense_bytes_per_row(n_features, n_classes)
