@@ -179,3 +179,19 @@ def test_finite_sample_error_depends_on_metric_and_size_alone(wide_and_narrow):
     L = np.sqrt(metric)
     in_z = ClassGaussians.from_moments(models.means @ L, L @ models.covariances @ L)
     np.testing.assert_allclose(finite_sample_error(in_z, X @ L, 100), error, rtol=1e-10)
+
+
+def test_importance_weights_stand_for_draws_from_the_mixture(rng):
+    models = random_models(rng, 2, 3)
+    wide = ClassGaussians.from_moments(models.means, 1.5**2 * models.covariances)
+    plain, _ = draw(models, 200_000, rng)
+    other, _ = draw(wide, 200_000, rng)
+    log_p, log_q = (np.logaddexp(*m.log_density(other).T) for m in (models, wide))
+    importance = np.exp(log_p - log_q)
+    weighted = asymptotic_error(models, other, sample_weight=importance)
+    assert weighted == pytest.approx(asymptotic_error(models, plain), abs=0.002)
+    errors = [
+        finite_sample_error(models, plain, 500),
+        finite_sample_error(models, other, 500, sample_weight=importance),
+    ]
+    assert errors[1] == pytest.approx(errors[0], abs=0.1 * (errors[0] - weighted) + 0.002)

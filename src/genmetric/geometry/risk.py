@@ -31,7 +31,10 @@ def _bias_weights(posterior: FloatArray) -> FloatArray:
 
 
 def asymptotic_error(
-    models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None
+    models: ClassModels,
+    X: FloatArray,
+    log_priors: FloatArray | None = None,
+    sample_weight: FloatArray | None = None,
 ) -> float:
     r"""Error of the nearest neighbour among infinitely many rows (eq. eAsymp).
 
@@ -48,6 +51,9 @@ def asymptotic_error(
         Points drawn from the mixture of the classes.
     log_priors : ndarray of shape (n_classes,), default=None
         Logarithms of the class priors; ``None`` is equal priors.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Importance of each point where they were not drawn from the mixture itself: its density
+        there over the density they were drawn from.
 
     Returns
     -------
@@ -55,7 +61,8 @@ def asymptotic_error(
         The error, the same under every metric.
     """
     posterior = softmax(_log_joint(models, X, log_priors), axis=1)
-    return float(np.mean((posterior * (1 - posterior)).sum(axis=1)))
+    errors = (posterior * (1 - posterior)).sum(axis=1)
+    return float(np.average(errors, weights=sample_weight))
 
 
 def bias_per_row(
@@ -108,6 +115,7 @@ def finite_sample_error(
     n_train: int,
     metric: FloatArray | None = None,
     log_priors: FloatArray | None = None,
+    sample_weight: FloatArray | None = None,
 ) -> float:
     r"""First-order error of the nearest neighbour among `n_train` rows (eq. eNN).
 
@@ -131,12 +139,17 @@ def finite_sample_error(
         The metric M; ``None`` is Euclidean.
     log_priors : ndarray of shape (n_classes,), default=None
         Logarithms of the class priors; ``None`` is equal priors.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Importance of each point where they were not drawn from the mixture itself: its density
+        there over the density they were drawn from.
 
     Returns
     -------
     float
         The error to first order. The expansion holds where neighbours are near. In the tails they
-        never are: with one feature they make the mean infinite, with two its Monte Carlo noisy.
+        never are: with one feature they make the mean infinite, and up to four features the plain
+        Monte Carlo noisy; points drawn from classes made 1.5 times as wide, with their
+        `sample_weight`, cure that.
         With many features they are nowhere: for two Gaussians the bias came out a tenth too small
         at D = 8 and N = 2000, a third too small at D = 12 and N = 4000.
     """
@@ -146,8 +159,8 @@ def finite_sample_error(
     log_p = logsumexp(_log_joint(models, X, log_priors), axis=1) - log_det / 2
     log_r2 = gammaln(1 + 2 / n_features) - 2 / n_features * (np.log(n_train) + log_ball + log_p)
     bias = bias_per_row(models, X, metric, log_priors)
-    shift = np.mean(np.exp(log_r2) * bias) / (2 * n_features)
-    return asymptotic_error(models, X, log_priors) + float(shift)
+    shift = np.average(np.exp(log_r2) * bias, weights=sample_weight) / (2 * n_features)
+    return asymptotic_error(models, X, log_priors, sample_weight) + float(shift)
 
 
 def density_bias(
