@@ -1,0 +1,185 @@
+"""Rows sorted by class: blocks of squared distances, and the nearest rows of every class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from genmetric._chunks import map_chunks, row_chunks
+from genmetric._typing import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """Training rows, those of one class side by side.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (n_features + 2, n_samples)
+        Rows in columns, sorted by class, with a one and the squared norm below them. They have to
+        be centred and of size about one, as in a :class:`~genmetric.density.Frame`: squared
+        distances come from products of matrices and are exact to 1e-16 of the squared norms.
+    codes : ndarray of shape (n_samples,)
+        Class of each column, ascending.
+    starts : ndarray of shape (n_classes + 1,)
+        Class c is ``columns[:, starts[c]:starts[c + 1]]``.
+    """
+
+    columns: FloatArray
+    codes: IntArray
+    starts: IntArray
+
+    @classmethod
+    def of(cls, rows: FloatArray, codes: IntArray, n_classes: int) -> ClassRows:
+        """Sort `rows`, whose class is ``codes[i]`` in ``range(n_classes)``, by class."""
+        order = np.argsort(codes, kind="stable")
+        columns = np.ones((rows.shape[1] + 2, len(rows)))
+        columns[:-2] = rows[order].T
+        columns[-1] = np.einsum("ij,ij->i", rows, rows)[order]
+        counts = np.bincount(codes, minlength=n_classes)
+        return cls(columns, codes[order], np.concatenate([[0], np.cumsum(counts)]))
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.starts) - 1
+
+    @property
+    def counts(self) -> IntArray:
+        """Rows of each class."""
+        return np.diff(self.starts)
+
+    @property
+    def classes(self) -> list[slice]:
+        """Columns of each class."""
+        return [slice(int(a), int(b)) for a, b in pairwise(self.starts)]
+
+    def squared_distances(
+        self, queries: FloatArray, columns: slice = slice(None), *, out: FloatArray | None = None
+    ) -> FloatArray:
+        """Squared distances to some of the rows.
+
+        Parameters
+        ----------
+        queries : ndarray of shape (n_queries, n_features)
+            Queries, in the frame of the rows; a chunk that fits the memory budget.
+        columns : slice, default=slice(None)
+            Which of the sorted rows.
+        out : ndarray of shape (n_queries, n_columns), default=None
+            Where to put them; fresh memory for every block costs as much as the product.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_columns)
+            Never negative.
+        """
+        # |x|² - 2 x·x' + |x'|² as one product: adding the norms apart costs as much again.
+        left = np.ones((len(queries), queries.shape[1] + 2))
+        np.multiply(queries, -2.0, out=left[:, :-2])
+        np.einsum("ij,ij->i", queries, queries, out=left[:, -2])
+        d = np.matmul(left, self.columns[:, columns], out=out)
+        return np.asarray(np.maximum(d, 0.0, out=d))
+
+    def nearest(self, distances: FloatArray, k: int) -> FloatArray:
+        """The k least distances to each class, ascending.
+
+        Parameters
+        ----------
+        distances : ndarray of shape (n_queries, n_samples)
+            From :meth:`squared_distances`.
+        k : int
+            How many.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes, k)
+            Infinite beyond the rows that a class has.
+        """
+        out = np.full((len(distances), self.n_classes, k), np.inf)
+        for c, columns in enumerate(self.classes):
+            least = least_sorted(distances[:, columns], k)
+            out[:, c, : least.shape[1]] = least
+        return out
+
+
+def least_sorted(distances: FloatArray, k: int) -> FloatArray:
+    """The k least entries of each row, ascending; all of them where there are fewer.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n_queries, n_columns)
+        Any numbers.
+    k : int
+        How many.
+
+    Returns
+    -------
+    ndarray of shape (n_queries, min(k, n_columns))
+        Sorted along the rows.
+    """
+    if k < distances.shape[1]:
+        distances = np.partition(distances, k - 1, axis=1)[:, :k]
+    return np.sort(distances, axis=1)
+
+
+def training_neighbors(
+    rows: ClassRows, k: int, *, others: bool = True, n_jobs: int | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Targets of every training row, and the nearest row of another class.
+
+    Parameters
+    ----------
+    rows : ClassRows
+        Training rows.
+    k : int
+        Targets: so many nearest rows of the same class, the row itself left out.
+    others : bool, default=True
+        Whether to look at other classes; it takes as many times longer as there are classes.
+    n_jobs : int, default=None
+        Threads; the answer is the same for every number.
+
+    Returns
+    -------
+    targets : ndarray of shape (n_samples, k)
+        Squared distances to the targets, ascending, in the order of the sorted rows; infinite
+        beyond the rows that there are.
+    nearest_other : ndarray of shape (n_samples,)
+        Squared distance to the nearest row of another class; infinite without `others`.
+    """
+    targets = np.full((rows.n_samples, k), np.inf)
+    nearest_other = np.full(rows.n_samples, np.inf)
+
+    def of_chunk(task: tuple[int, slice]) -> None:
+        c, chunk = task
+        queries = rows.columns[:-2, chunk].T
+        buffer = np.empty(len(queries) * int(rows.counts.max()))
+        for b, columns in enumerate(rows.classes):
+            if b != c and not others:
+                continue
+            shape = (len(queries), columns.stop - columns.start)
+            block = buffer[: shape[0] * shape[1]].reshape(shape)
+            d = rows.squared_distances(queries, columns, out=block)
+            if b == c:
+                every = np.arange(len(queries))
+                d[every, every + chunk.start - columns.start] = np.inf
+                least = least_sorted(d, k)
+                targets[chunk, : least.shape[1]] = least
+            else:
+                best = nearest_other[chunk]
+                np.minimum(best, d.min(axis=1), out=best)
+
+    tasks = [
+        (c, slice(own.start + part.start, own.start + part.stop))
+        for c, own in enumerate(rows.classes)
+        for part in row_chunks(own.stop - own.start, 24 * int(rows.counts.max()), max_rows=256)
+    ]
+    for _ in map_chunks(of_chunk, tasks, n_jobs):
+        pass
+    return targets, nearest_other
