@@ -8,6 +8,7 @@ in chunk order: a sum over them is the same, bit for bit, for every ``n_jobs``.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, TypeVar
@@ -31,6 +32,14 @@ def _free_control() -> None:
         clear(force=True)
 
 
+@cache
+def _controller() -> threadpoolctl.ThreadpoolController:
+    """The BLAS libraries of NumPy and SciPy, found once: looking for them takes milliseconds."""
+    import scipy.linalg  # noqa: F401  (loads SciPy's own)
+
+    return threadpoolctl.ThreadpoolController()
+
+
 class _BlasLimit:
     """The process-wide limit of BLAS threads, counted in and out by its users."""
 
@@ -43,8 +52,7 @@ class _BlasLimit:
         with self._lock:
             if self._users == 0:
                 _free_control()
-                controller = threadpoolctl.ThreadpoolController()
-                self._limiter = controller.limit(limits=1, user_api="blas")
+                self._limiter = _controller().limit(limits=1, user_api="blas")
             self._users += 1
 
     def leave(self) -> None:

@@ -22,6 +22,30 @@ def test_the_system_says_how_much_memory_there_is():
     assert free is None or free > 2**20
 
 
+def test_what_a_control_group_allows(monkeypatch):
+    files = {
+        "meminfo": "MemTotal: 9000 kB\nMemAvailable:    8000 kB\n",
+        "memory.current": "700000\n",
+        "memory.stat": "anon 5\ninactive_file 200000\n",
+        "memory.max": "1000000\n",
+    }
+    monkeypatch.setattr(gram.Path, "read_text", lambda self, _: files[self.name])
+    assert gram.available_memory() == 1_000_000 - (700_000 - 200_000)
+    files["memory.max"] = "max\n"
+    assert gram.available_memory() == 8000 * 1024
+
+
+def test_other_systems_say_what_they_have(monkeypatch):
+    def missing(*_):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(gram.Path, "read_text", missing)
+    free = gram.available_memory()
+    assert free is None or free > 2**20
+    monkeypatch.setattr(gram.os, "sysconf", missing, raising=False)
+    assert gram.available_memory() is None
+
+
 @pytest.mark.parametrize(
     ("n_bytes", "text"), [(999, "999 B"), (432_000_000, "432 MB"), (4.2e15, "4.2e+03 TB")]
 )

@@ -325,7 +325,7 @@ class TestUse:
         ({"init": "euclid"}, ValueError, "init must be one of 'auto'"),
         ({"init": np.eye(3)}, ValueError, "rows of 3 features, but X has 4"),
         ({"callback": 3}, TypeError, "callback must be None or a function"),
-        ({"n_jobs": 0}, ValueError, "n_jobs must be"),
+        ({"n_jobs": 0, "init": "identity"}, ValueError, "n_jobs must be"),
     ],
 )
 def test_refused_parameters(parameters, error, text):

@@ -78,7 +78,7 @@ class SimpleMKLClassifier(
         the same.
     tol : float, default=0.01
         Largest relative duality gap. Weights that stand still do not end the fit. libsvm keeps
-        kernel values in single precision, so about 1e-5 is the least that can be had.
+        kernel values in single precision: less than 1e-4 may be out of reach where C is large.
     max_iter : int, default=200
         Largest number of steps.
     warm_start : bool, default=False

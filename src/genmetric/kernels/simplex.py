@@ -71,12 +71,6 @@ def largest_step(weights: FloatArray, direction: FloatArray) -> tuple[float, int
     return float(steps[first]), int(falling[first])
 
 
-def on_simplex(weights: FloatArray, smallest: float = 1e-10) -> FloatArray:
-    """Weights with rounding removed: those below `smallest` are zero, and the sum is one."""
-    kept = np.where(weights > smallest, weights, 0.0)
-    return np.asarray(kept / kept.sum())
-
-
 def simplex_quadratic(H: FloatArray, c: FloatArray) -> FloatArray:
     r"""Minimise :math:`\frac12 x^T H x + c^T x` over the simplex, by active sets.
 

@@ -1,4 +1,4 @@
-"""L-BFGS over the factor L, in coordinates where the pull is round."""
+"""L-BFGS over the factor L, in coordinates where the pull is a sum of squares."""
 
 from __future__ import annotations
 
@@ -75,8 +75,9 @@ def minimize_objective(
     L-BFGS runs on an active set of impostors. Where it ends, all impostors are searched; if a
     violated triplet was outside the set, it runs again with that one in. With
     :math:`S = \sum_{ij} (x_i - x_j)(x_i - x_j)^T` over targets it works on :math:`L S^{1/2}`,
-    in which the pull is a sum of squares: the minimum is the same and a third of the iterations
-    reach it.
+    in which the pull is a sum of squares: the minimum is the same, and features of unequal
+    variance do not slow it down. The kink of each hinge is rounded over 0.003 of the margin, since
+    L-BFGS may stop at a kink that few triplets share; values are those of the plain hinge.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ distances cost a product with a D x D matrix a row, so most rows are ruled out b
           + \sum_{r=1}^R (a_r - a_{\min}) \big(u_r^T(x - x')\big)^2 .
 
 The first term is the bound by the identity part of an interpolated metric. It alone rules out
-half of the rows of MNIST (40 dimensions, interpolation 0.5); with R = 4 all but one in 4000 go,
+four in ten rows of MNIST (40 dimensions, interpolation 0.5); with R = 4 all but one in 4000 go,
 since a local metric has a few large eigenvalues: Phi is a fixed matrix plus two outer products.
 The bound is one product of matrices for all queries of a chunk and all rows, in float32, lowered
 by what rounding could have added. It decides who is looked at; the answer comes from float64.
