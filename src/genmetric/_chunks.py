@@ -124,6 +124,8 @@ def map_chunks(
         if len(chunks) <= 1:
             yield from map(function, chunks)
         else:
-            yield from Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(
-                delayed(function)(chunk) for chunk in chunks
+            # Chunks one by one: joblib would hand out short ones in batches, and starve a thread.
+            parallel = Parallel(
+                n_jobs=n_jobs, require="sharedmem", return_as="generator", batch_size=1
             )
+            yield from parallel(delayed(function)(chunk) for chunk in chunks)

@@ -27,6 +27,10 @@ from genmetric.geometry.pairs import (
 from genmetric.geometry.phi import phi, phi_weights
 from genmetric.geometry.resolvent import resolvent_bytes_per_row
 
+#: Most rows and numbers of one task of the resolvent solver: short enough to keep every thread busy
+#: to the end, long enough that threads do not queue for the interpreter.
+TASK_ROWS, TASK_NUMBERS = 2048, 2**17
+
 
 @dataclass(frozen=True)
 class MetricSum:
@@ -179,7 +183,8 @@ def _resolvent_tasks(
         per_row = resolvent_bytes_per_row(n_features, n_terms)
         if n_terms == 3:
             per_row += dense_bytes_per_row(n_features, n_classes)
-        for chunk in row_chunks(len(rows), per_row):
+        most = min(TASK_ROWS, max(1024, TASK_NUMBERS // n_features))
+        for chunk in row_chunks(len(rows), per_row, max_rows=most):
             tasks.append(_Task(rows[chunk], classes, tau[rows[chunk]]))
     return tasks
 
