@@ -98,7 +98,8 @@ def test_no_cluster_is_lost(seed, n_rows, n_features, n_clusters, heavy):
     loop = alternate(X - X.mean(axis=0), n_clusters, seeds=np.arange(2))
     for each in loop.rounds:
         assert len(np.unique(each.labels)) == n_clusters
-        assert np.linalg.slogdet(each.metric)[1] == pytest.approx(0, abs=1e-9)
+        # To the rounding of metrics whose eigenvalues span ten orders of magnitude.
+        assert np.linalg.slogdet(each.metric)[1] == pytest.approx(0, abs=1e-6)
         assert np.linalg.eigvalsh(each.metric)[0] > 0
         assert 0 <= each.unexplained <= 1 + 1e-12
     assert len(loop.rounds) <= 21
