@@ -70,7 +70,7 @@ class Table:
     """A Markdown table that is printed row by row and kept."""
 
     def __init__(self, title, columns):
-        self.lines = [f"### {title}", "", _row(columns), _row(["---"] * len(columns))]
+        self.lines = [f"## {title}", "", _row(columns), _row(["---"] * len(columns))]
         print("\n" + "\n".join(self.lines), flush=True)
 
     def add(self, *cells):

@@ -194,7 +194,7 @@ def alternate(
     >>> loop = alternate(X - X.mean(axis=0), 3)
     >>> loop.stopped_by
     'labels'
-    >>> [round(rand_score(y, loop.rounds[r].labels), 2) for r in (0, loop.best)]
+    >>> [round(float(rand_score(y, loop.rounds[r].labels)), 2) for r in (0, loop.best)]
     [0.87, 0.97]
     """
     tell = report if report is not None else lambda _: None

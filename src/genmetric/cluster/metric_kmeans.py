@@ -122,10 +122,11 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     >>> from sklearn.preprocessing import minmax_scale
     >>> X, y = load_wine(return_X_y=True)
     >>> X = minmax_scale(X, (-1, 1))
-    >>> round(rand_score(y, KMeans(3, n_init=10, random_state=0).fit(X).labels_), 2)
+    >>> euclidean = KMeans(3, n_init=10, random_state=0).fit(X)
+    >>> round(float(rand_score(y, euclidean.labels_)), 2)
     0.94
     >>> model = MetricKMeans(3, random_state=0).fit(X)
-    >>> round(rand_score(y, model.labels_), 2), model.stopped_by_
+    >>> round(float(rand_score(y, model.labels_)), 2), model.stopped_by_
     (0.99, 'labels')
     """
 
