@@ -84,7 +84,7 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         The symmetric root L of M; ``X @ components_.T`` is the space where distances are Euclidean.
     inertia_ : float
         Sum of the squared distances, in the metric, of rows to their centres, times weights if any.
-    unexplained_ : ndarray of shape (n_iter_ + 1,)
+    unexplained_ : ndarray of shape (n_rounds + 1,)
         Share of the inertia that clusters left unexplained in each round, the first k-means first.
     n_iter_ : int
         Rounds run after the first k-means.
@@ -96,7 +96,7 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         up.
     n_features_in_ : int
         Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X has such.
 
     See Also

@@ -138,7 +138,7 @@ class RegionalKernels(BaseEstimator):
         Regions times scales.
     n_features_in_ : int
         Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X has such.
 
     See Also

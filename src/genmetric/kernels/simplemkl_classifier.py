@@ -118,7 +118,7 @@ class SimpleMKLClassifier(
         Offsets of the decisions.
     n_features_in_ : int
         Number of features seen in `fit`; of training rows for ``kernels="precomputed"``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X has such.
 
     See Also

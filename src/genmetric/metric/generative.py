@@ -123,7 +123,7 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         Rounds of the combination; one.
     n_features_in_ : int
         Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X has such.
 
     See Also

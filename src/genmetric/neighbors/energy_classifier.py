@@ -91,7 +91,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         Number of training rows.
     n_features_in_ : int
         Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where X has such.
 
     See Also
