@@ -111,15 +111,19 @@ def row_chunks(
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
+def check_n_jobs(n_jobs: Any) -> None:
+    """Refuse what is no number of threads."""
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs must be None or a whole number other than 0 (-1 is all cores); got {n_jobs!r}."
+        )
+
+
 def map_chunks(
     function: Callable[[Any], T], chunks: Sequence[Any], n_jobs: int | None = None
 ) -> Iterator[T]:
     """Yield ``function(chunk)`` for every chunk, in order, computed in ``n_jobs`` threads."""
-    given: Any = n_jobs
-    if given is not None and (not isinstance(given, Integral) or given == 0):
-        raise ValueError(
-            f"n_jobs must be None or a whole number other than 0 (-1 is all cores); got {n_jobs!r}."
-        )
+    check_n_jobs(n_jobs)
     with one_blas_thread():
         if len(chunks) <= 1:
             yield from map(function, chunks)

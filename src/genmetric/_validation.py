@@ -7,6 +7,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 
@@ -168,6 +170,38 @@ def encode_classes(y: AnyArray, estimator: Any) -> tuple[AnyArray, IntArray]:
             f"{classes[0]!r}. Check y (and sample_weight, which may leave out a class)."
         )
     return classes, codes
+
+
+def labelled_rows(
+    estimator: Any, X: Any, y: Any, **options: Any
+) -> tuple[AnyArray, AnyArray, AnyArray, IntArray]:
+    """Validated rows and class labels of a `fit`, float32 or float64.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Takes the number and the names of the features.
+    X : array-like of shape (n_samples, n_features)
+        Rows.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    **options : dict
+        Passed on to :func:`sklearn.utils.validation.validate_data`.
+
+    Returns
+    -------
+    x : ndarray of shape (n_samples, n_features)
+        The rows.
+    labels : ndarray of shape (n_samples,)
+        The labels.
+    classes, codes
+        As :func:`encode_classes` returns.
+    """
+    refuse_lazy(X)
+    refuse_lazy(y, "y")
+    x, labels = validate_data(estimator, X, y, dtype=[np.float64, np.float32], **options)
+    check_classification_targets(labels)
+    return x, labels, *encode_classes(labels, estimator)
 
 
 def form_points(X: Any, preprocessor: Any, estimator: Any, *, per_tuple: int = 0) -> Any:

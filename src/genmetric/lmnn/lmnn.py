@@ -9,19 +9,16 @@ from typing import Any, get_args
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
-from genmetric._chunks import map_chunks, one_blas_thread
+from genmetric._chunks import check_n_jobs, one_blas_thread
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     as_number,
     check_count,
     check_fraction,
     check_n_components,
-    encode_classes,
     form_points,
-    refuse_lazy,
+    labelled_rows,
 )
 from genmetric.density.frame import Frame
 from genmetric.lmnn.initial import best_length, check_init, initial_factor
@@ -198,12 +195,8 @@ class LMNN(MahalanobisMixin, BaseEstimator):
         """
         self._check_parameters()
         warm = self.components_ if self.warm_start and hasattr(self, "components_") else None
-        refuse_lazy(y, "y")
-        x, labels = validate_data(
-            self, form_points(X, self.preprocessor, self), y, dtype=[np.float64, np.float32]
-        )
-        check_classification_targets(labels)
-        classes, codes = encode_classes(labels, self)
+        points = form_points(X, self.preprocessor, self)
+        x, _, classes, codes = labelled_rows(self, points, y)
         n_components = check_n_components(self.n_components, x.shape[1])
         n_neighbors = self._count_targets(classes, codes)
 
@@ -251,7 +244,7 @@ class LMNN(MahalanobisMixin, BaseEstimator):
         check_count(self.max_iter, "max_iter")
         check_fraction(self.push, "push")
         check_init(self.init)
-        list(map_chunks(len, (), self.n_jobs))  # refuses what is no number of threads
+        check_n_jobs(self.n_jobs)
         tol = as_number(self.tol)
         if tol is None or not 0 <= tol < np.inf:
             raise ValueError(f"tol must be a number of at least 0; got {self.tol!r}.")

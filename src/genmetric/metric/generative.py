@@ -85,7 +85,7 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
     tol : float, default=1e-2
         For the resolvent solver: at each row, classes beyond the leading pair whose weight in Phi
         is at most this share of the largest are left out. With two classes it has no effect, and
-        the answer agrees with ``"dense"`` to about 3e-6; with more, 1e-2 moves the metric by about
+        the answer agrees with ``"dense"`` to about 4e-6; with more, 1e-2 moves the metric by about
         0.1 per cent. 0 leaves out none, 1 keeps the pair alone everywhere.
     max_samples : int, float or "auto", default=None
         Average over a random subset of the rows: so many, that share of them, or (``"auto"``) as

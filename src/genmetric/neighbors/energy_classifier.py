@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_array
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
@@ -15,7 +14,7 @@ from genmetric._validation import (
     as_number,
     check_count,
     check_fraction,
-    encode_classes,
+    labelled_rows,
     refuse_lazy,
 )
 from genmetric.density.frame import Frame
@@ -167,11 +166,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         if not (isinstance(self.energy, str) and self.energy in _ENERGIES):
             raise ValueError(f"energy must be one of {list(_ENERGIES)}; got {self.energy!r}.")
         _check_transformer(self.metric)
-        refuse_lazy(X)
-        refuse_lazy(y, "y")
-        x, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        check_classification_targets(labels)
-        classes, codes = encode_classes(labels, self)
+        x, labels, classes, codes = labelled_rows(self, X, y, ensure_min_samples=2)
 
         metric = None if self.metric is None else clone(self.metric)
         if metric is not None:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import one_blas_thread
@@ -16,7 +15,7 @@ from genmetric._validation import (
     check_count,
     check_fraction,
     check_priors,
-    encode_classes,
+    labelled_rows,
     refuse_lazy,
 )
 from genmetric.density.frame import Frame
@@ -156,11 +155,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         n_neighbors = check_count(self.n_neighbors, "n_neighbors")
         check_fraction(self.interpolation, "interpolation")
         gaussian_parameters(self)  # refuses what it cannot use before any work is done
-        refuse_lazy(X)
-        refuse_lazy(y, "y")
-        x, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        check_classification_targets(labels)
-        classes, codes = encode_classes(labels, self)
+        x, _, classes, codes = labelled_rows(self, X, y, ensure_min_samples=2)
         log_priors = check_priors(self.priors, len(classes))
         _check_available(n_neighbors, len(x))
         with one_blas_thread():
