@@ -19,10 +19,11 @@ PACKAGE = Path(genmetric.__file__).parent
 
 #: Lowest first; the parts of one layer may import each other, those of the lowest may not.
 LAYERS = [
-    {"datasets", "density"},
+    {"datasets", "density", "tables"},
     {"geometry"},
     {"metric", "lmnn"},
     {"neighbors", "kernels", "cluster"},
+    {"dask", "files", "onnx", "plot"},
     {"study", "report"},
     {"cli"},
 ]

@@ -1,26 +1,63 @@
-"""Distances learned in closed form: generative local metrics for scikit-learn."""
+"""Distances learned in closed form: generative local metrics for scikit-learn.
 
-from importlib.metadata import version
+A public name is imported from its home below when it is first used: importing scikit-learn takes
+a second, which ``genmetric --help`` must not.
+"""
 
-from genmetric.cluster import MetricKMeans
-from genmetric.density import GaussianMixtureModel, GaussianModel
-from genmetric.kernels import RegionalKernels, SimpleMKLClassifier, metric_kernel
-from genmetric.lmnn import LMNN
-from genmetric.metric import GenerativeMetric
-from genmetric.neighbors import EnergyClassifier, LocalMetricClassifier
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__version__ = version("genmetric")
+if TYPE_CHECKING:
+    from genmetric.cluster import MetricKMeans as MetricKMeans
+    from genmetric.density import GaussianMixtureModel as GaussianMixtureModel
+    from genmetric.density import GaussianModel as GaussianModel
+    from genmetric.kernels import RegionalKernels as RegionalKernels
+    from genmetric.kernels import SimpleMKLClassifier as SimpleMKLClassifier
+    from genmetric.kernels import metric_kernel as metric_kernel
+    from genmetric.lmnn import LMNN as LMNN
+    from genmetric.metric import GenerativeMetric as GenerativeMetric
+    from genmetric.neighbors import EnergyClassifier as EnergyClassifier
+    from genmetric.neighbors import LocalMetricClassifier as LocalMetricClassifier
 
-__all__ = [
-    "LMNN",
-    "EnergyClassifier",
-    "GaussianMixtureModel",
-    "GaussianModel",
-    "GenerativeMetric",
-    "LocalMetricClassifier",
-    "MetricKMeans",
-    "RegionalKernels",
-    "SimpleMKLClassifier",
-    "__version__",
-    "metric_kernel",
-]
+    __version__: str
+
+#: Where each public name lives.
+_HOMES = {
+    "EnergyClassifier": "neighbors",
+    "GaussianMixtureModel": "density",
+    "GaussianModel": "density",
+    "GenerativeMetric": "metric",
+    "LMNN": "lmnn",
+    "LocalMetricClassifier": "neighbors",
+    "MetricKMeans": "cluster",
+    "RegionalKernels": "kernels",
+    "SimpleMKLClassifier": "kernels",
+    "metric_kernel": "kernels",
+}
+
+#: Public modules, imported as attributes too.
+_MODULES = {"datasets"}
+
+__all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home, once."""
+    value: Any
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value = version("genmetric")
+    elif name in _HOMES:
+        value = getattr(import_module(f"genmetric.{_HOMES[name]}"), name)
+    elif name in _MODULES:
+        value = import_module(f"genmetric.{name}")
+    else:
+        raise AttributeError(f"module 'genmetric' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Public names and modules, imported or not."""
+    return sorted({*globals(), *__all__, *_MODULES})
