@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric._validation import as_number
+from genmetric._validation import as_number, check_count, check_fraction
 from genmetric.density.covariance import check_shrinkage, estimated_covariance
 from genmetric.density.frame import Frame
 from genmetric.density.gaussian import (
@@ -22,6 +22,7 @@ from genmetric.density.gaussian import (
 )
 from genmetric.density.models import ClassModels, fit_class_models
 from genmetric.density.statistics import ClassStatistics
+from genmetric.geometry.packed import PackedMetrics, packed_local_metrics
 from genmetric.geometry.summation import MetricSum, sum_local_metrics
 
 #: Below so many features the variance of a local metric does not exist for practical purposes.
@@ -50,6 +51,45 @@ def uses_gaussians(estimator: Any) -> bool:
     return estimator.class_model is None or type(estimator.class_model) is GaussianModel
 
 
+def combines_by_density(estimator: Any) -> bool:
+    """Whether the combination of a metric estimator takes rounds (Algorithm aDensity)."""
+    combination = estimator.combination
+    return isinstance(combination, str) and combination in ("kde", "gmm")
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse parameters that cannot be used before any work is done."""
+    check_fraction(estimator.interpolation, "interpolation")
+    check_fraction(estimator.tol, "tol")
+    check_max_samples(estimator.max_samples, 1)
+    check_count(estimator.max_iter, "max_iter")
+    gaussian_parameters(estimator)
+    fraction, bandwidth = as_number(estimator.validation_fraction), as_number(estimator.bandwidth)
+    if fraction is None or not 0 < fraction < 1:
+        raise ValueError(
+            "validation_fraction must be a number between 0 and 1; got "
+            f"{estimator.validation_fraction!r}."
+        )
+    if estimator.bandwidth is not None and (bandwidth is None or not 0 < bandwidth < np.inf):
+        raise ValueError(
+            f"bandwidth must be None or a number above 0; got {estimator.bandwidth!r}."
+        )
+    if estimator.solver not in ("auto", "dense", "resolvent"):
+        raise ValueError(
+            f'solver must be "auto", "dense" or "resolvent"; got {estimator.solver!r}.'
+        )
+    if estimator.solver == "resolvent" and not uses_gaussians(estimator):
+        raise ValueError(
+            f'solver="resolvent" is for Gaussian class models; class_model={estimator.class_model!r} '
+            'is none. Use solver="auto" or "dense".'
+        )
+    if combines_by_density(estimator) and isinstance(estimator.max_samples, str):
+        raise ValueError(
+            f'max_samples="auto" is for combination="uniform"; with {estimator.combination!r} give '
+            "a number of rows or a share."
+        )
+
+
 def refuse_row_models(estimator: Any, method: str) -> None:
     """Refuse class models and combinations that need all rows at once."""
     combination = estimator.combination
@@ -65,6 +105,29 @@ def refuse_row_models(estimator: Any, method: str) -> None:
             f"{method} sees the rows batch by batch, and {name}={getattr(estimator, name)!r} needs "
             f"all rows of a class at once. Use shrinkage instead, or fit."
         )
+
+
+def fit_class_gaussians(
+    estimator: Any,
+    X: AnyArray,
+    codes: IntArray,
+    frame: Frame,
+    stats: ClassStatistics,
+    classes: AnyArray | None,
+    sample_weight: FloatArray | None,
+) -> ClassGaussians:
+    """One Gaussian a class, as a metric estimator's parameters say; see :func:`fit_models`."""
+    shrinkage, covariance_estimator = gaussian_parameters(estimator)
+    if covariance_estimator is None:
+        return fit_gaussians(stats, shrinkage=shrinkage, classes=classes)
+    covariances = stats.covariances
+    for c in range(len(covariances)):
+        rows = codes == c
+        if rows.sum() > 1:
+            x = frame.inward(X[rows]) - stats.mean[c]
+            weight = None if sample_weight is None else sample_weight[rows]
+            covariances[c] = estimated_covariance(covariance_estimator, x, weight)
+    return gaussians_of_covariances(stats, covariances, classes=classes)
 
 
 def fit_models(
@@ -105,18 +168,7 @@ def fit_models(
     models : ClassModels
         The class models; the Gaussians themselves unless a `class_model` says otherwise.
     """
-    shrinkage, covariance_estimator = gaussian_parameters(estimator)
-    if covariance_estimator is None:
-        gaussians = fit_gaussians(stats, shrinkage=shrinkage, classes=classes)
-    else:
-        covariances = stats.covariances
-        for c in range(len(classes)):
-            rows = codes == c
-            if rows.sum() > 1:
-                x = frame.inward(X[rows]) - stats.mean[c]
-                weight = None if sample_weight is None else sample_weight[rows]
-                covariances[c] = estimated_covariance(covariance_estimator, x, weight)
-        gaussians = gaussians_of_covariances(stats, covariances, classes=classes)
+    gaussians = fit_class_gaussians(estimator, X, codes, frame, stats, classes, sample_weight)
     if uses_gaussians(estimator):
         return gaussians, gaussians
     models = fit_class_models(
@@ -290,3 +342,15 @@ class MetricJob:
             n_total=self.n_rows,
             n_jobs=self.n_jobs,
         )
+
+    def repeated_sum(self, X: AnyArray, keep: bool) -> Callable[[FloatArray], MetricSum]:
+        """Sum of the local metrics of the same rows for one set of weights after another.
+
+        With `keep` the metrics are computed once and kept, where they fit the memory for it.
+        """
+        if not (keep and PackedMetrics.fits(*X.shape)):
+            return lambda weights: self.metric_sum(X, weights)
+        packed = packed_local_metrics(
+            self.models, X, self.frame, log_priors=self.log_priors, n_jobs=self.n_jobs
+        )
+        return packed.sum

@@ -1,4 +1,4 @@
-"""GenerativeMetric: the average of generative local metrics (eq. eUniform) as an estimator."""
+"""GenerativeMetric: averages of generative local metrics, M^UNI, M^KDE and M^GMM."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from genmetric._chunks import map_chunks, one_blas_thread, row_chunks
+from genmetric._chunks import one_blas_thread
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
-    check_fraction,
     check_n_components,
     check_priors,
     check_weights,
@@ -27,13 +26,13 @@ from genmetric.density.gaussian import fit_gaussians
 from genmetric.density.models import ClassModels
 from genmetric.density.statistics import ClassStatistics, class_statistics
 from genmetric.geometry.factor import rank_limited_factor, symmetric_root
-from genmetric.geometry.local import interpolate, local_metrics
-from genmetric.geometry.phi import phi
-from genmetric.geometry.risk import density_bias
-from genmetric.geometry.summation import MetricSum, choose_solver, dense_bytes_per_row
+from genmetric.geometry.local import interpolate
+from genmetric.geometry.summation import MetricSum, choose_solver
 from genmetric.metric.fitting import (
     MetricJob,
     check_max_samples,
+    check_parameters,
+    combines_by_density,
     draw_rows,
     fit_models,
     gaussian_parameters,
@@ -41,12 +40,13 @@ from genmetric.metric.fitting import (
     uses_gaussians,
     warn_few_features,
 )
-from genmetric.metric.mahalanobis import MahalanobisMixin
+from genmetric.metric.local_geometry import LocalGeometryMixin
 from genmetric.metric.reservoir import RESERVOIR_ROWS, Reservoir
+from genmetric.metric.rounds import HeldOut, combine_by_density, hold_out
 from genmetric.metric.streaming import ClassTally, StreamingMixin
 
 
-class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
+class GenerativeMetric(StreamingMixin, LocalGeometryMixin, BaseEstimator):
     r"""A Mahalanobis metric averaged from generative local metrics, in closed form.
 
     At each training point :math:`x_i` the class densities say which metric :math:`M_i` keeps the
@@ -59,8 +59,11 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
 
     Parameters
     ----------
-    combination : "uniform" or array-like of shape (n_samples,), default="uniform"
-        Weights of the local metrics in the average: equal, or given.
+    combination : {"uniform", "kde", "gmm"} or array-like of shape (n_samples,), default="uniform"
+        Weights of the local metrics in the average: equal, or proportional to the density of the
+        rows, or given. A density is estimated in the space of the metric, and metric and density
+        in turns (Algorithm aDensity): ``"kde"`` by Gaussian kernels, ``"gmm"`` by one Gaussian a
+        class, the classes of the rows re-assigned by their nearest neighbours among held-out rows.
     shrinkage : None, "auto" or float, default="auto"
         Covariance of each class: ``None`` is plain maximum likelihood, as in the paper; ``"auto"``
         the shrinkage of Ledoit and Wolf; a number s in [0, 1] gives (1-s)·S + s·(trace S/D)·I.
@@ -81,7 +84,8 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
     solver : {"auto", "dense", "resolvent"}, default="auto"
         ``"dense"`` makes one eigendecomposition a row, O(D³); ``"resolvent"`` adds up local metrics
         of Gaussian class models in O(D²) a row; ``"auto"`` takes the faster for so many rows,
-        features and classes.
+        features and classes. For the rounds of "kde" and "gmm", local metrics that fit into 512 MB
+        are computed once and kept, unless the solver is ``"resolvent"``.
     tol : float, default=1e-2
         For the resolvent solver: at each row, classes beyond the leading pair whose weight in Phi
         is at most this share of the largest are left out. With two classes it has no effect, and
@@ -90,6 +94,16 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
     max_samples : int, float or "auto", default=None
         Average over a random subset of the rows: so many, that share of them, or (``"auto"``) as
         many as bring `metric_stderr_` to 0.01. The class models still see every row.
+    max_iter : int, default=20
+        Most rounds of "kde" and "gmm". They end earlier where M changes by less than 1e-4 of its
+        Frobenius norm.
+    validation_fraction : float, default=0.2
+        For "gmm" without `X_val`: the share of each class that is held out, at random. Held-out
+        rows give labels to the others and are absent from everything else.
+    bandwidth : float, default=None
+        For "kde": the width sigma of the kernel exp(-d²/sigma²), in the space of the metric.
+        ``None`` takes the one of largest leave-one-out likelihood in each round, or of largest
+        likelihood of `X_val` where that is given.
     priors : array-like of shape (n_classes,), default=None
         Class priors in Phi, in the order of `classes_`; ``None`` is equal priors, as in the paper.
         With two classes they make no difference.
@@ -98,7 +112,8 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
     n_jobs : int, default=None
         Threads over chunks of rows. The answer is the same, bit for bit, for every number.
     random_state : int, RandomState instance or None, default=None
-        Draws the subset of `max_samples`.
+        Draws the subset of `max_samples`, the held-out rows of "gmm", and the rows that carry
+        kernels in "kde" where there are more than ten thousand.
     verbose : int, default=0
         Whether to print what was fitted.
 
@@ -118,9 +133,14 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
     covariances_ : ndarray of shape (n_classes, n_features, n_features)
         Covariances of the Gaussians of the classes.
     weights_ : ndarray of shape (n_samples,)
-        Weights of the local metrics, of sum one; only where `combination` is not "uniform".
+        Weights of the local metrics, of sum one; only where `combination` is not "uniform". Zero
+        for rows that were held out or not among `max_samples`.
     n_iter_ : int
-        Rounds of the combination; one.
+        Rounds of the combination; one unless it is "kde" or "gmm".
+    metric_changes_ : ndarray of shape (n_iter_,)
+        Change of M in each round, relative to its Frobenius norm; only for "kde" and "gmm".
+    bandwidths_ : ndarray of shape (n_iter_,)
+        Kernel width sigma of each round; only for "kde".
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -147,12 +167,13 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
     >>> learned = make_pipeline(GenerativeMetric(shrinkage=None), KNeighborsClassifier())
     >>> bool(cross_val_score(learned, X, y).mean() > plain + 0.2)
     True
-    """
 
-    _frame: Frame
-    _models: ClassModels
-    _log_priors: FloatArray | None
-    _interpolation: float
+    Dense regions count more in M^KDE:
+
+    >>> kde = GenerativeMetric("kde", shrinkage=None).fit(X, y)
+    >>> kde.n_iter_ <= 20, bool(kde.metric_changes_[-1] < 1e-4), kde.weights_.shape
+    (True, True, (178,))
+    """
 
     def __init__(
         self,
@@ -166,6 +187,9 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         solver: str = "auto",
         tol: float = 1e-2,
         max_samples: Any = None,
+        max_iter: int = 20,
+        validation_fraction: float = 0.2,
+        bandwidth: float | None = None,
         priors: ArrayLike | None = None,
         preprocessor: Any = None,
         n_jobs: int | None = None,
@@ -181,6 +205,9 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         self.solver = solver
         self.tol = tol
         self.max_samples = max_samples
+        self.max_iter = max_iter
+        self.validation_fraction = validation_fraction
+        self.bandwidth = bandwidth
         self.priors = priors
         self.preprocessor = preprocessor
         self.n_jobs = n_jobs
@@ -188,7 +215,13 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
     ) -> GenerativeMetric:
         """Fit the class models and average the local metrics of the rows.
 
@@ -201,6 +234,11 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Frequencies: 2 is the row twice, 0 is absent. Weights that sum to one are one row in
             all, which Ledoit-Wolf shrinks accordingly: scale them to the number of rows.
+        X_val : array-like of shape (n_held_out, n_features), default=None
+            Rows beside the training rows: for "gmm" in place of `validation_fraction`, for "kde"
+            to choose the bandwidth by.
+        y_val : array-like of shape (n_held_out,), default=None
+            Their class labels, for "gmm".
 
         Returns
         -------
@@ -211,23 +249,35 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         x, labels = self._validate(X, y)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
         share = self._check_combination(len(x))
-        n_rows, present = len(x), np.arange(len(x))
+        held_out = self._check_held_out(X_val, y_val)
+        n_rows, kept = len(x), np.arange(len(x))
         if weight is not None and not weight.all():
-            present = np.flatnonzero(weight)
-            x, labels, weight = x[present], labels[present], weight[present]
-            share = None if share is None else share[present]
+            kept = np.flatnonzero(weight)
+        if combines_by_density(self) and self.combination == "gmm" and held_out is None:
+            rng = check_random_state(self.random_state)
+            kept, aside = hold_out(kept, labels, float(self.validation_fraction), rng)
+            held_out = HeldOut(x[aside], labels[aside])
+        if len(kept) < n_rows:
+            x, labels = x[kept], labels[kept]
+            weight = None if weight is None else weight[kept]
+            share = None if share is None else share[kept]
         classes, codes = encode_classes(labels, self)
         average = weight if share is None else share if weight is None else share * weight
         if average is not None and not average.any():
             raise ValueError("combination and sample_weight together leave no row any weight.")
 
+        found = None
         with one_blas_thread():
             frame = Frame.of(x)
             stats = class_statistics(
                 x, codes, len(classes), frame=frame, sample_weight=weight, n_jobs=self.n_jobs
             )
             job = self._prepare(frame, stats, classes, len(x), (x, codes, weight))
-            if isinstance(self.max_samples, str):
+            if combines_by_density(self):
+                rows = self._draw(len(x), None, job.rng)
+                found = combine_by_density(self, job, x, weight, held_out, rows)
+                total, stderr = found.total, found.stderr
+            elif isinstance(self.max_samples, str):
                 total, stderr = sample_until_precise(job.metric_sum, x, average, job.rng)
             else:
                 rows = self._draw(len(x), average, job.rng)
@@ -240,25 +290,39 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         self._store(job, total, stderr)
         if share is not None and average is not None:
             self.weights_ = np.zeros(n_rows)
-            self.weights_[present] = average / average.sum()
+            self.weights_[kept] = average / average.sum()
+        if found is not None:
+            self.weights_ = np.zeros(n_rows)
+            self.weights_[kept if rows is None else kept[rows]] = found.weights
+            self.metric_changes_, self.n_iter_ = found.changes, len(found.changes)
+            if found.bandwidths is not None:
+                self.bandwidths_ = found.bandwidths
         if self.verbose:
             sizes = f"{len(x)} rows, {x.shape[1]} features, {len(classes)} classes"
-            print(f"[GenerativeMetric] {sizes}, solver {job.solver}")  # noqa: T201
+            rounds = f", {self.n_iter_} rounds" if found is not None else ""
+            print(f"[GenerativeMetric] {sizes}, solver {job.solver}{rounds}")  # noqa: T201
         return self
 
     def _check_parameters(self) -> None:
-        """Refuse what cannot be used before any work is done."""
-        check_fraction(self.interpolation, "interpolation")
-        check_fraction(self.tol, "tol")
-        check_max_samples(self.max_samples, 1)
-        gaussian_parameters(self)
-        if self.solver not in ("auto", "dense", "resolvent"):
-            raise ValueError(f'solver must be "auto", "dense" or "resolvent"; got {self.solver!r}.')
-        if self.solver == "resolvent" and not uses_gaussians(self):
+        check_parameters(self)
+
+    def _check_held_out(self, X_val: Any, y_val: Any) -> HeldOut | None:
+        """Validated held-out rows, where there are any."""
+        if X_val is None and y_val is None:
+            return None
+        if not combines_by_density(self):
             raise ValueError(
-                f'solver="resolvent" is for Gaussian class models; class_model={self.class_model!r} '
-                'is none. Use solver="auto" or "dense".'
+                'X_val and y_val are for combination="gmm" (and X_val for "kde"); got combination '
+                f"{self.combination!r}. Leave them out."
             )
+        if X_val is None or (y_val is None and self.combination == "gmm"):
+            missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
+            raise ValueError(f"{given} was given without {missing}. Pass both to fit.")
+        if y_val is None:
+            X_val = form_points(X_val, self.preprocessor, self)
+            x = validate_data(self, X_val, dtype=[np.float64, np.float32], reset=False)
+            return HeldOut(x, None)
+        return HeldOut(*self._validate(X_val, y_val, reset=False))
 
     def _validate(self, X: Any, y: Any, *, reset: bool = True) -> tuple[AnyArray, AnyArray]:
         refuse_lazy(y, "y")
@@ -350,7 +414,8 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
         self.metric_stderr_ = stderr
         self.n_iter_ = 1
         self._stream = None
-        self.__dict__.pop("weights_", None)
+        for name in ("weights_", "metric_changes_", "bandwidths_"):
+            self.__dict__.pop(name, None)
 
     def _store_euclidean(self, tally: ClassTally, stats: ClassStatistics) -> None:
         """Set the fitted attributes where rows of a single class have come so far."""
@@ -363,81 +428,14 @@ class GenerativeMetric(StreamingMixin, MahalanobisMixin, BaseEstimator):
 
     def _check_combination(self, n_samples: int) -> FloatArray | None:
         if isinstance(self.combination, str):
-            if self.combination == "uniform":
+            if self.combination in ("uniform", "kde", "gmm"):
                 return None
         elif self.combination is not None and np.ndim(self.combination) == 1:
             return check_weights(self.combination, n_samples, "combination")
         raise ValueError(
-            'combination must be "uniform" or an array of one weight a row; got '
+            'combination must be "uniform", "kde", "gmm" or an array of one weight a row; got '
             f"{self.combination!r}."
         )
-
-    def local_metrics(self, X: ArrayLike) -> FloatArray:
-        """The local metric of each row (eq. eLocal), interpolated as in `fit`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features, n_features)
-            Metrics; of determinant one where `interpolation` is one.
-        """
-
-        def of_chunk(x: FloatArray) -> FloatArray:
-            metrics = local_metrics(phi(self._models, x, self._log_priors))
-            return interpolate(metrics, self._interpolation)
-
-        return self._map_rows(of_chunk, X)
-
-    def curvature(self, X: ArrayLike) -> FloatArray:
-        """The matrix Phi of each row (eq. eq:MetricEffect, section sProof), up to scale and sign.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features, n_features)
-            Symmetric matrices.
-        """
-        return self._map_rows(lambda x: phi(self._models, x, self._log_priors), X)
-
-    def bias(self, X: ArrayLike) -> FloatArray:
-        """The integrand of the finite-sample bias under the learned metric (eq. eNN) at each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Positive where a neighbour at a distance raises the error.
-        """
-        log_unit = float(np.log(self._frame.scale)) if hasattr(self, "_frame") else 0.0
-
-        def of_chunk(x: FloatArray) -> FloatArray:
-            return density_bias(self._models, x, self.metric_, self._log_priors, log_unit)
-
-        return self._map_rows(of_chunk, X)
-
-    def _map_rows(self, function: Any, X: Any) -> FloatArray:
-        """Apply a function of rows in the frame, chunk by chunk."""
-        x = self._rows(X)
-        if not hasattr(self, "_models"):
-            raise ValueError(
-                "Rows of a single class have been seen so far, so there is no local metric yet. "
-                "Call partial_fit with rows of another class."
-            )
-        chunks = row_chunks(len(x), dense_bytes_per_row(x.shape[1], self._models.n_classes))
-        parts = map_chunks(lambda rows: function(self._frame.inward(x[rows])), chunks, self.n_jobs)
-        return np.concatenate(list(parts))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

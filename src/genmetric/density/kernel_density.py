@@ -1,0 +1,219 @@
+r"""Kernel density of rows, for the weights of M^KDE (section sKDE).
+
+The density of a point is the paper's sum over all rows, the point itself among them,
+
+.. math:: p(z_i) \propto \sum_j w_j \exp(-\|z_i - z_j\|^2 / \sigma^2),
+
+and the bandwidth sigma maximises the likelihood of rows that their own kernel had no part in.
+Both come from one pass over pairs of rows, :func:`kernel_sums`, chunk by chunk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from genmetric._chunks import map_chunks, row_chunks
+from genmetric._typing import FloatArray, IntArray
+
+#: Bytes of a chunk of pairs: it is read a dozen times and stays in a core's cache.
+PAIR_BYTES = 2**20
+
+#: Change of log(1/sigma²) at which the search ends, and most steps of it.
+RATE_TOL, MAX_STEPS = 1e-4, 50
+
+#: The first bandwidth is the best of these multiples of the rule of thumb.
+FIRST_LOOK = 4.0 ** np.arange(-3.0, 3.0)
+
+
+@dataclass(frozen=True)
+class KernelSums:
+    r"""Sums over references j of the kernels :math:`k_{ij} = \exp(-\rho\|z_i - z_j\|^2)`.
+
+    Attributes
+    ----------
+    log_sum : ndarray of shape (n_points,)
+        Logarithm of the sum of w_j k_ij.
+    mean : ndarray of shape (n_points,)
+        Mean of rho·||z_i - z_j||² under the shares w_j k_ij of the sum.
+    variance : ndarray of shape (n_points,)
+        Variance of the same.
+    """
+
+    log_sum: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+
+
+def kernel_sums(
+    points: FloatArray,
+    references: FloatArray,
+    rate: float,
+    *,
+    weights: FloatArray,
+    own: IntArray | None = None,
+    n_jobs: int | None = None,
+) -> KernelSums:
+    """Sums of Gaussian kernels over references, in log space, and two moments of their exponents.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_points, n_features)
+        Rows at which the sums are taken.
+    references : ndarray of shape (n_references, n_features)
+        Rows that carry the kernels.
+    rate : float
+        The rate 1/sigma².
+    weights : ndarray of shape (n_references,)
+        Positive weights of the references.
+    own : ndarray of shape (n_points,), default=None
+        The reference that each point leaves out, -1 for none; ``None`` is none anywhere.
+    n_jobs : int, default=None
+        Threads; the answer is the same for every number.
+
+    Returns
+    -------
+    KernelSums
+        One entry a point.
+    """
+    scale = np.sqrt(rate)
+    z, r = scale * points, scale * references
+    # The squared norms ride along in the product: one GEMM makes -||z_i - z_j||².
+    left = np.column_stack([2 * z, -np.einsum("ij,ij->i", z, z), -np.ones(len(z))])
+    right = np.column_stack([r, np.ones(len(r)), np.einsum("ij,ij->i", r, r)]).T.copy()
+    equal = bool(np.all(weights == weights[0]))
+
+    def of_chunk(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+        exponent = left[rows] @ right
+        np.minimum(exponent, 0.0, out=exponent)
+        skip: tuple[IntArray, IntArray] | None = None
+        if own is not None:
+            line = np.flatnonzero(own[rows] >= 0)
+            skip = (line, own[rows][line])
+            exponent[skip] = -np.inf
+        # The nearest reference sets the scale, so that far points do not underflow.
+        top = exponent.max(axis=1)
+        exponent -= top[:, None]
+        kernel = np.exp(exponent)
+        if not equal:
+            kernel *= weights
+        if skip is not None:
+            exponent[skip] = 0.0
+        total = kernel.sum(axis=1)
+        kernel *= exponent
+        first = kernel.sum(axis=1) / total
+        second = np.einsum("ij,ij->i", kernel, exponent) / total
+        log_sum = np.log(total) + top + (np.log(weights[0]) if equal else 0.0)
+        return log_sum, -(first + top), np.maximum(second - first**2, 0.0)
+
+    chunks = row_chunks(len(points), 16 * len(references), budget=PAIR_BYTES)
+    parts = list(map_chunks(of_chunk, chunks, n_jobs))
+    return KernelSums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class RateFit:
+    """A bandwidth, as the rate 1/sigma², and what was computed on the way to it.
+
+    Attributes
+    ----------
+    rate : float
+        The rate of largest likelihood.
+    sums : KernelSums
+        Sums of the rows whose likelihood it is, at that rate.
+    n_passes : int
+        Passes over all pairs of rows that the search made.
+    """
+
+    rate: float
+    sums: KernelSums
+    n_passes: int
+
+
+def fit_rate(
+    points: FloatArray,
+    references: FloatArray,
+    *,
+    point_weights: FloatArray,
+    weights: FloatArray,
+    own: IntArray | None,
+    start: float | None = None,
+    n_jobs: int | None = None,
+) -> RateFit:
+    r"""The bandwidth of largest likelihood of points under the kernels of references.
+
+    With :math:`t = \log\rho` the log-likelihood is, up to a constant,
+
+    .. math:: \ell(t) = \sum_i w_i \Bigl[\tfrac{D}{2} t
+              + \log\sum_{j \neq i} w_j e^{-\rho\|z_i - z_j\|^2}\Bigr],
+
+    whose two derivatives are the moments of :class:`KernelSums`. Newton's step is taken where the
+    curve bends down; elsewhere, and where Newton's step lowered the likelihood, the step of EM
+    (:math:`\rho = WD / 2\sum_i w_i E_i\|z_i-z_j\|^2`), which never does.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_points, n_features)
+        Rows whose likelihood counts: the references themselves, or held-out rows.
+    references : ndarray of shape (n_references, n_features)
+        Rows that carry the kernels.
+    point_weights, weights : ndarray of shape (n_points,), (n_references,)
+        Positive frequencies of both.
+    own : ndarray of shape (n_points,) or None
+        The reference that each point leaves out; see :func:`kernel_sums`.
+    start : float, default=None
+        A rate to start from; ``None`` looks at several.
+    n_jobs : int, default=None
+        Threads.
+
+    Returns
+    -------
+    RateFit
+        The rate, with the sums at it.
+    """
+    spread = np.ptp(references, axis=0) > 0
+    # A constant feature has no density: it would only narrow the kernels.
+    half = max(int(spread.sum()), 1) / 2
+    share = point_weights / point_weights.sum()
+    n_passes = 0
+
+    def look(t: float) -> tuple[float, KernelSums]:
+        nonlocal n_passes
+        n_passes += 1
+        sums = kernel_sums(
+            points, references, float(np.exp(t)), weights=weights, own=own, n_jobs=n_jobs
+        )
+        return float(half * t + share @ sums.log_sum), sums
+
+    if start is None:
+        variance = np.average(
+            (references - np.average(references, axis=0, weights=weights)) ** 2,
+            axis=0,
+            weights=weights,
+        )
+        # Scott's rule: the kernel's variance, sigma²/2, is that of the data times n^(-2/(D+4)).
+        rule = 2 * variance[spread].mean() * len(references) ** (-2 / (2 * half + 4))
+        looks = [(look(t), t) for t in -np.log(rule * FIRST_LOOK)]
+        (best, sums), t = max(looks, key=lambda pair: pair[0][0])
+    else:
+        t = float(np.log(start))
+        best, sums = look(t)
+    for _ in range(MAX_STEPS):
+        slope = half - share @ sums.mean
+        bend = share @ sums.variance - share @ sums.mean
+        cautious = float(np.log(half / (share @ sums.mean)))
+        step = -slope / bend if bend < 0 else cautious
+        if abs(step) <= RATE_TOL:
+            break
+        step = float(np.clip(step, -2, 2))
+        value, found = look(t + step)
+        if value < best and step != cautious:
+            step = cautious
+            if abs(step) <= RATE_TOL:
+                break
+            value, found = look(t + step)
+        if value <= best:
+            break
+        best, sums, t = value, found, t + step
+    return RateFit(float(np.exp(t)), sums, n_passes)
