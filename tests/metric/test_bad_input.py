@@ -152,7 +152,10 @@ PARAMETERS = {
         [[1, 1], [1, 1, -1], [0, 1, 1], [np.nan, 1, 1], 1, [[1, 1, 1]]],
         "must be 3 positive numbers, one a class in the order of classes_; got",
     ),
-    "combination": (["kdee", None, 3, np.ones((150, 1)), True], 'must be "uniform" or an array'),
+    "combination": (
+        ["kdee", None, 3, np.ones((150, 1)), True],
+        'must be "uniform", "kde", "gmm" or',
+    ),
     "max_samples": ([0, -1, 1.5, 0.0, "a", True, np.nan, [3]], "must be None.*whole number.*share"),
     "solver": (["x", None, 3], 'must be "auto", "dense" or "resolvent"; got'),
     "n_jobs": ([0, "a", 1.5], "must be None or a whole number other than 0"),
