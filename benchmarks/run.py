@@ -4,6 +4,7 @@ import platform
 import sys
 
 import crossover
+import density_rounds
 import growth
 import measure
 import numpy as np
@@ -20,6 +21,7 @@ BENCHMARKS = {
     "features": growth.with_features,
     "rows": growth.with_rows,
     "memory": growth.memory,
+    "density_rounds": density_rounds.density_rounds,
     "peers": peers.peers,
 }
 PAGE = measure.REPOSITORY / "docs" / "benchmarks.md"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmetric._chunks import map_chunks, row_chunks
-from genmetric._typing import FloatArray, IntArray
+from genmetric._typing import AnyArray, FloatArray, IntArray
 
 #: Bytes of a chunk of pairs: it is read a dozen times and stays in a core's cache.
 PAIR_BYTES = 2**20
@@ -23,8 +23,11 @@ PAIR_BYTES = 2**20
 #: Change of log(1/sigma²) at which the search ends, and most steps of it.
 RATE_TOL, MAX_STEPS = 1e-4, 50
 
-#: The first bandwidth is the best of these multiples of the rule of thumb.
-FIRST_LOOK = 4.0 ** np.arange(-3.0, 3.0)
+#: Most that a rate times a squared norm of a row may be.
+NARROWEST = 1e12
+
+#: The first bandwidth is the best of these multiples of the rule of thumb, for so many rows.
+FIRST_LOOK, LOOK_ROWS = 4.0 ** np.arange(-3.0, 3.0), 500
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ def fit_rate(
     own : ndarray of shape (n_points,) or None
         The reference that each point leaves out; see :func:`kernel_sums`.
     start : float, default=None
-        A rate to start from; ``None`` looks at several.
+        A rate to start from; ``None`` looks at several, for some of the rows.
     n_jobs : int, default=None
         Threads.
 
@@ -186,34 +189,42 @@ def fit_rate(
         )
         return float(half * t + share @ sums.log_sum), sums
 
-    if start is None:
-        variance = np.average(
-            (references - np.average(references, axis=0, weights=weights)) ** 2,
-            axis=0,
-            weights=weights,
-        )
-        # Scott's rule: the kernel's variance, sigma²/2, is that of the data times n^(-2/(D+4)).
-        rule = 2 * variance[spread].mean() * len(references) ** (-2 / (2 * half + 4))
-        looks = [(look(t), t) for t in -np.log(rule * FIRST_LOOK)]
-        (best, sums), t = max(looks, key=lambda pair: pair[0][0])
-    else:
-        t = float(np.log(start))
-        best, sums = look(t)
+    # A kernel narrower than the rounding of distances would see rounding alone.
+    reach = float(np.einsum("ij,ij->i", references, references).max())
+    narrowest = float(np.log(NARROWEST / reach)) if reach > 0 else np.inf
+    t = _first_look(references, weights, spread) if start is None else float(np.log(start))
+    t = min(t, narrowest)
+    best, sums = look(t)
     for _ in range(MAX_STEPS):
-        slope = half - share @ sums.mean
-        bend = share @ sums.variance - share @ sums.mean
-        cautious = float(np.log(half / (share @ sums.mean)))
-        step = -slope / bend if bend < 0 else cautious
-        if abs(step) <= RATE_TOL:
-            break
-        step = float(np.clip(step, -2, 2))
-        value, found = look(t + step)
-        if value < best and step != cautious:
-            step = cautious
-            if abs(step) <= RATE_TOL:
+        mean = max(float(share @ sums.mean), np.finfo(float).tiny)
+        bend = float(share @ sums.variance) - mean
+        cautious = float(np.log(half / mean))
+        steps = [(mean - half) / bend, cautious] if bend < 0 else [cautious]
+        for step in steps:
+            moved = min(t + float(np.clip(step, -2, 2)), narrowest)
+            if abs(moved - t) <= RATE_TOL:
+                return RateFit(float(np.exp(t)), sums, n_passes)
+            value, found = look(moved)
+            if value > best:
                 break
-            value, found = look(t + step)
         if value <= best:
             break
-        best, sums, t = value, found, t + step
+        best, sums, t = value, found, moved
     return RateFit(float(np.exp(t)), sums, n_passes)
+
+
+def _first_look(references: FloatArray, weights: FloatArray, spread: AnyArray) -> float:
+    """The best of a few multiples of the rule of thumb, as log(1/sigma²), for some of the rows."""
+    some = slice(None, None, -(-len(references) // LOOK_ROWS))
+    z, w = references[some], weights[some]
+    own, share = np.arange(len(z)), w / w.sum()
+    half = max(int(spread.sum()), 1) / 2
+    variance = np.average((z - np.average(z, axis=0, weights=w)) ** 2, axis=0, weights=w)
+    # Scott's rule: the kernel's variance, sigma²/2, is that of the data times n^(-2/(D+4)).
+    rule = 2 * variance.sum() / (2 * half) * len(references) ** (-2 / (2 * half + 4))
+    rates = 1 / (rule * FIRST_LOOK)
+    values = [
+        half * np.log(rate) + share @ kernel_sums(z, z, rate, weights=w, own=own).log_sum
+        for rate in rates
+    ]
+    return float(np.log(rates[np.argmax(values)]))

@@ -1,0 +1,84 @@
+"""Density-weighted metrics: all rounds of M^KDE against the bare passes over pairs they make."""
+
+import numpy as np
+from measure import Table, gaussian_classes, progress, seconds, short
+from threadpoolctl import threadpool_limits
+
+from genmetric import GenerativeMetric
+from genmetric.metric import rounds
+
+ROWS = 64
+
+
+def bare_pass(z, rate):
+    """One sum of Gaussian kernels over all pairs of rows: a product, an exponential, a sum."""
+    squares = np.einsum("ij,ij->i", z, z)
+    sums = np.empty(len(z))
+    for start in range(0, len(z), ROWS):
+        rows = slice(start, start + ROWS)
+        d2 = squares[rows, None] + squares - 2 * (z[rows] @ z.T)
+        sums[rows] = np.exp(-rate * d2).sum(axis=1)
+    return sums
+
+
+def count_passes(metric, X, y):
+    """Passes over all pairs of rows that a fit makes."""
+    made = []
+    call = rounds.KernelDensityWeights.__call__
+
+    def counted(self, L):
+        density = call(self, L)
+        made.append(self.n_passes)
+        return density
+
+    rounds.KernelDensityWeights.__call__ = counted
+    try:
+        metric.fit(X, y)
+    finally:
+        rounds.KernelDensityWeights.__call__ = call
+    return made[-1]
+
+
+def density_rounds():
+    """Time of "kde" and "gmm" with all their rounds, in units of M^UNI and of bare passes."""
+    table = Table(
+        "Density-weighted metrics, one thread, 4 classes",
+        ["rows", "features", "M^UNI, s", "M^GMM / M^UNI", "rounds of M^KDE", "passes", "M^KDE, s",
+         "M^KDE / its bare passes"],
+    )  # fmt: skip
+    for n_rows, n_features in [(500, 18), (2000, 18), (2000, 40), (5000, 18)]:
+        progress(f"density rounds, {n_rows} rows, {n_features} features")
+        X, y = gaussian_classes(4, n_features, n_rows)
+        kde = GenerativeMetric("kde")
+        passes = count_passes(kde, X, y)
+        rate = 1 / kde.bandwidths_[-1] ** 2
+        z = kde.transform(X - X.mean(axis=0))
+        with threadpool_limits(1):
+            uniform = seconds(lambda: GenerativeMetric().fit(X, y))  # noqa: B023
+            gmm = seconds(lambda: GenerativeMetric("gmm", random_state=0).fit(X, y))  # noqa: B023
+            # In turns, so that a busy machine slows both alike.
+            spent, bare = np.min(
+                [
+                    (
+                        seconds(lambda: kde.fit(X, y), repeats=1),  # noqa: B023
+                        seconds(lambda: bare_pass(z, rate), repeats=3),  # noqa: B023
+                    )
+                    for _ in range(3)
+                ],
+                axis=0,
+            )
+        table.add(
+            n_rows,
+            n_features,
+            short(uniform),
+            short(gmm / uniform),
+            kde.n_iter_,
+            passes,
+            short(spent),
+            short(spent / (passes * bare)),
+        )
+    return str(table)
+
+
+if __name__ == "__main__":
+    density_rounds()
