@@ -3,13 +3,22 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from genmetric import GaussianMixtureModel, GaussianModel, GenerativeMetric
+from genmetric import (
+    FactorModel,
+    GaussianMixtureModel,
+    GaussianModel,
+    GenerativeMetric,
+    GenerativeMetricCV,
+)
 
 ESTIMATORS = [
     GenerativeMetric(),
     GenerativeMetric(shrinkage=0.1, interpolation=0.7, n_components=1),
+    GenerativeMetricCV(),
     GaussianModel(),
     GaussianMixtureModel(),
+    GaussianMixtureModel("bic"),
+    FactorModel(),
 ]
 
 

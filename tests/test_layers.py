@@ -102,7 +102,7 @@ def forbidden_layer(module: str, target: str) -> str | None:
         return None
     here, there = part_of(module), part_of(target)
     # The package root gathers the public names of all layers.
-    if here in ("", there) or there.startswith("_"):
+    if here in ("", "__main__", there) or there.startswith("_"):
         return None
     if here.startswith("_"):
         return f"{here} lies below the layers and imports {there}"
@@ -171,10 +171,12 @@ def test_only_public_scikit_learn(path):
 
 def test_optional_packages_are_imported_where_they_are_needed(path):
     found = imports(path.read_text("utf-8"), module_name(path), path.name == "__init__.py")
+    # The commands are click's own objects; genmetric.cli looks whether it is there beforehand.
+    free = {"click"} if path.parent.name == "cli" and path.name != "__init__.py" else set()
     early = {
         f"line {line}: {target}"
         for target, line, in_function in found
-        if target.split(".")[0] in OPTIONAL and not in_function
+        if target.split(".")[0] in OPTIONAL - free and not in_function
     }
     assert not early
 

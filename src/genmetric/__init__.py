@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from genmetric.cluster import MetricKMeans as MetricKMeans
+    from genmetric.density import FactorModel as FactorModel
     from genmetric.density import GaussianMixtureModel as GaussianMixtureModel
     from genmetric.density import GaussianModel as GaussianModel
+    from genmetric.files import TRUSTED_TYPES as TRUSTED_TYPES
+    from genmetric.files import load as load
+    from genmetric.files import save as save
     from genmetric.kernels import RegionalKernels as RegionalKernels
     from genmetric.kernels import SimpleMKLClassifier as SimpleMKLClassifier
     from genmetric.kernels import metric_kernel as metric_kernel
     from genmetric.lmnn import LMNN as LMNN
     from genmetric.metric import GenerativeMetric as GenerativeMetric
+    from genmetric.metric import GenerativeMetricCV as GenerativeMetricCV
     from genmetric.neighbors import EnergyClassifier as EnergyClassifier
+    from genmetric.neighbors import FaissNeighborsTransformer as FaissNeighborsTransformer
     from genmetric.neighbors import LocalMetricClassifier as LocalMetricClassifier
 
     __version__: str
@@ -24,19 +30,25 @@ if TYPE_CHECKING:
 #: Where each public name lives.
 _HOMES = {
     "EnergyClassifier": "neighbors",
+    "FaissNeighborsTransformer": "neighbors",
+    "FactorModel": "density",
     "GaussianMixtureModel": "density",
     "GaussianModel": "density",
     "GenerativeMetric": "metric",
+    "GenerativeMetricCV": "metric",
     "LMNN": "lmnn",
     "LocalMetricClassifier": "neighbors",
     "MetricKMeans": "cluster",
     "RegionalKernels": "kernels",
     "SimpleMKLClassifier": "kernels",
+    "TRUSTED_TYPES": "files",
+    "load": "files",
     "metric_kernel": "kernels",
+    "save": "files",
 }
 
 #: Public modules, imported as attributes too.
-_MODULES = {"datasets"}
+_MODULES = {"dask", "datasets", "files", "onnx", "plot"}
 
 __all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605
 

@@ -5,6 +5,7 @@ The chunks follow from the size of a row alone, never from ``n_jobs``, and resul
 in chunk order: a sum over them is the same, bit for bit, for every ``n_jobs``.
 """
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,26 +47,41 @@ class _BlasLimit:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
+        self._own = threading.local()
         self._limiter: Any = None
+
+    @property
+    def depth(self) -> int:
+        """How often this thread has entered and not left."""
+        return getattr(self._own, "depth", 0)
 
     def enter(self) -> None:
         with self._lock:
-            if self._users == 0:
+            # A limit without users was left by a fork or an interrupt; leaving takes it off.
+            if self._limiter is None:
                 _free_control()
                 self._limiter = _controller().limit(limits=1, user_api="blas")
-            self._users += 1
+            self._users, self._own.depth = self._users + 1, self.depth + 1
 
-    def leave(self) -> None:
+    def leave(self, depth: int) -> None:
+        """Count this thread out, down to the depth it had before it entered."""
         with self._lock:
-            self._users -= 1
-            if self._users == 0:
+            self._users, self._own.depth = self._users - self.depth + depth, depth
+            if self._users == 0 and self._limiter is not None:
                 _free_control()
                 self._limiter.restore_original_limits()
                 self._limiter = None
                 _free_control()
 
+    def after_fork(self) -> None:
+        """In a forked process there is this thread alone, whoever held the lock or the limit."""
+        self._lock = threading.Lock()
+        self._users = self.depth
+
 
 _limit = _BlasLimit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_limit.after_fork)
 
 
 @contextmanager
@@ -75,11 +91,12 @@ def one_blas_thread() -> Iterator[None]:
     The limit is process-wide, so overlapping users count in and out: the first sets it and the
     last restores what it found. Restoring one by one would leave the limit behind.
     """
-    _limit.enter()
+    depth = _limit.depth
     try:
+        _limit.enter()
         yield
     finally:
-        _limit.leave()
+        _limit.leave(depth)
 
 
 def row_chunks(
@@ -124,12 +141,16 @@ def map_chunks(
 ) -> Iterator[T]:
     """Yield ``function(chunk)`` for every chunk, in order, computed in ``n_jobs`` threads."""
     check_n_jobs(n_jobs)
-    with one_blas_thread():
-        if len(chunks) <= 1:
-            yield from map(function, chunks)
-        else:
-            # Chunks one by one: joblib would hand out short ones in batches, and starve a thread.
-            parallel = Parallel(
-                n_jobs=n_jobs, require="sharedmem", return_as="generator", batch_size=1
-            )
-            yield from parallel(delayed(function)(chunk) for chunk in chunks)
+
+    def work(chunk: Any) -> T:
+        # Held by the work and not by this generator, which a loop that is broken off may leave
+        # waiting for as long as its traceback is kept.
+        with one_blas_thread():
+            return function(chunk)
+
+    if len(chunks) <= 1:
+        yield from map(work, chunks)
+    else:
+        # Chunks one by one: joblib would hand out short ones in batches, and starve a thread.
+        parallel = Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator", batch_size=1)
+        yield from parallel(delayed(work)(chunk) for chunk in chunks)

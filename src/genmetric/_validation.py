@@ -29,7 +29,8 @@ def refuse_lazy(X: Any, name: str = "X") -> None:
     if hasattr(X, "__dask_graph__"):
         raise TypeError(
             f"{name} is a dask collection, which this estimator would load into memory whole. Pass "
-            f"{name}.compute() if it fits, or stream blocks through GenerativeMetric.fit_batches."
+            f"{name}.compute() if it fits, or use genmetric.dask.DaskGenerativeMetric, which works "
+            "block by block."
         )
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError(
@@ -38,6 +39,17 @@ def refuse_lazy(X: Any, name: str = "X") -> None:
         )
     if type(X).__name__ == "LazyFrame" and hasattr(X, "collect"):
         raise TypeError(f"{name} is a lazy frame. Pass {name}.collect().")
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind == "T":
+        raise TypeError(
+            f"{name} has NumPy's StringDType, which scikit-learn does not know. Pass "
+            f"{name}.astype(str)."
+        )
+    if kind in ("m", "M") and X.ndim == 2:
+        raise TypeError(
+            f"{name} holds dates or durations ({X.dtype}), whose unit and missing values would "
+            "become numbers. Pass numbers, such as days since a date of your choice."
+        )
 
 
 def as_number(value: Any) -> float | None:
@@ -57,6 +69,19 @@ def as_numbers(values: Any, name: str) -> FloatArray:
     except (TypeError, ValueError) as error:
         cause = error
     raise ValueError(f"{name} must be real numbers; got {reprlib.repr(values)}.") from cause
+
+
+def cast_finite(values: FloatArray, dtype: Any, what: str) -> AnyArray:
+    """Results as the type of the rows they come from; an error where they are too large for it."""
+    with np.errstate(over="ignore"):
+        out = values.astype(dtype, copy=False)
+    if not np.isfinite(out).all():
+        advice = "Multiply" if out.dtype == np.float64 else "Pass X as float64, or multiply"
+        raise ValueError(
+            f"{what} of some rows of X are beyond the largest {out.dtype}. {advice} X by a constant "
+            "before fit."
+        )
+    return out
 
 
 def check_fraction(value: Any, name: str) -> float:
@@ -164,6 +189,8 @@ def encode_classes(y: AnyArray, estimator: Any) -> tuple[AnyArray, IntArray]:
         Indices into `classes`.
     """
     classes, codes = np.unique(y, return_inverse=True)
+    if classes.dtype.kind == "M" and np.isnat(classes).any():
+        raise ValueError("y has missing dates (NaT). Drop those rows, or give them a label.")
     if len(classes) < 2:
         raise ValueError(
             f"{type(estimator).__name__} needs rows of at least 2 classes; got 1 class, "

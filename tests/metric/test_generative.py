@@ -268,7 +268,7 @@ class TestWeights:
         repeated = GenerativeMetric(shrinkage=shrinkage).fit(
             np.repeat(X, times, axis=0), np.repeat(y, times)
         )
-        assert difference(weighted.metric_, repeated.metric_) < 1e-7
+        assert difference(weighted.metric_, repeated.metric_) < 1e-5
         np.testing.assert_allclose(weighted.means_, repeated.means_, atol=1e-10)
 
     def test_ones_are_no_weights(self):

@@ -1,16 +1,27 @@
 """fit_batches and partial_fit: the same answer from rows that come in pieces."""
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.covariance import OAS
 
 from genmetric import GaussianMixtureModel, GenerativeMetric
 from genmetric.datasets import load_iris, load_vehicle
+from genmetric.metric.merging import TreeMerge
 from genmetric.metric.reservoir import Reservoir
+from genmetric.metric.streaming import (
+    ClassTally,
+    batch_rows,
+    batch_sum,
+    batch_tally,
+    finish,
+    plan_second_pass,
+)
 
 
 def in_batches(X, y, cuts):
@@ -190,3 +201,115 @@ def test_reservoir_is_uniform():
     # 400 draws of 10 out of 40: 100 each, with a standard deviation of 8.7.
     assert np.abs(counts - 100).max() < 40
     assert np.square((counts - 100) / 8.66).mean() == pytest.approx(1, abs=0.6)
+
+
+def tallied(X, y, cuts):
+    """The tally of all rows, merged from batches."""
+    parts = [ClassTally.of(x, labels) for x, labels in in_batches(X, y, cuts)() if len(x)]
+    tree = TreeMerge()
+    for part in parts:
+        tree.add(part)
+    return tree.result().settled()
+
+
+def assert_same_tally(a, b):
+    np.testing.assert_array_equal(a.classes, b.classes)
+    assert a.frame.scale == b.frame.scale
+    np.testing.assert_allclose(a.frame.center, b.frame.center, rtol=1e-12, atol=1e-12)
+    for name in ("count", "mean", "scatter", "fourth"):
+        x, y = getattr(a.stats, name), getattr(b.stats, name)
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(y).max()))
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 1e6])
+def test_batches_of_unlike_place_and_size(spread, rng):
+    # Each batch is narrow and far from the others: only the batches together tell the scale.
+    centers = 1e3 * rng.normal(size=(6, 1, 3))
+    X = (
+        centers
+        + spread * np.array([1, 1e-6, 1, 1e3, 0, 1])[:, None, None] * rng.normal(size=(6, 40, 3))
+    ).reshape(-1, 3)
+    y = rng.integers(2, size=len(X))
+    whole = ClassTally.of(X, y).settled()
+    assert_same_tally(tallied(X, y, range(40, 240, 40)), whole)
+    assert 0.5 < np.trace(whole.stats.total_covariance) / 3 < 2
+
+
+@pytest.mark.parametrize("size", [1e-140, 1e-70, 1e70, 1e140])
+def test_a_few_rows_of_another_size(size, rng):
+    # The frame of a long batch is made from some of its rows; the others may be far out.
+    X = rng.normal(size=(5000, 3))
+    X[2501] *= max(1, size)
+    X[np.arange(5000) != 2501] *= min(1, size)
+    y = rng.integers(2, size=len(X))
+    tally = ClassTally.of(X, y).settled()
+    x = tally.frame.inward(X)
+    for c in range(2):
+        e = x[y == c] - x[y == c].mean(axis=0)
+        np.testing.assert_allclose(tally.stats.scatter[c], e.T @ e, rtol=1e-9, atol=1e-12)
+        fourth = ((e**2).sum(axis=1) ** 2).sum()
+        np.testing.assert_allclose(tally.stats.fourth[c], fourth, atol=1e-12)
+    assert 0.5 < np.trace(tally.stats.total_covariance) / 3 < 2
+
+
+def test_constant_batches():
+    X = np.repeat([[1e-90, 0.0], [3e-90, 2e-90], [-1e-90, 5e-90], [0.0, 1e-90]], 5, axis=0)
+    y = np.tile([0, 1, 1, 1, 0], 4)
+    assert_same_tally(tallied(X, y, [5, 10, 15]), ClassTally.of(X, y).settled())
+
+
+def test_label_kinds():
+    X = np.arange(12.0).reshape(6, 2)
+    names = np.array(["b", "a", "c", "a", "b", "c"], object)
+    for labels in (names, names.astype(str), np.array([2, 1, 3, 1, 2, 3]), names == "a"):
+        tally = ClassTally.of(X, labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+        np.testing.assert_array_equal(tally.classes, classes)
+        np.testing.assert_array_equal(tally.stats.count, np.bincount(codes))
+    with pytest.raises(ValueError, match="Unknown label type"):
+        ClassTally.of(X, np.arange(6) + 0.5)
+    with pytest.raises(TypeError, match="numbers and names"):
+        ClassTally.of(X, names).merge(ClassTally.of(X, np.arange(6)))
+    # Longer names in a later batch, and numbers that became floats.
+    longer = ClassTally.of(X, names.astype("U1")).merge(ClassTally.of(X, np.array(["bcd"] * 6)))
+    assert longer.classes.tolist() == ["a", "b", "bcd", "c"]
+    both = ClassTally.of(X, np.arange(6)).merge(ClassTally.of(X, np.arange(6.0)))
+    np.testing.assert_array_equal(both.stats.count, [2] * 6)
+
+
+def test_layout_and_threads_leave_the_bits_alone(rng):
+    X = rng.normal(size=(40_000, 5))
+    y = rng.integers(3, size=len(X))
+    plain = GenerativeMetric().fit_batches(in_batches(X, y, [25_000]))
+    for x, n_jobs in ((np.asfortranarray(X), None), (X, 2)):
+        other = GenerativeMetric(n_jobs=n_jobs).fit_batches(in_batches(x, y, [25_000]))
+        np.testing.assert_array_equal(other.metric_, plain.metric_)
+        np.testing.assert_array_equal(other.covariances_, plain.covariances_)
+
+
+def test_many_batches():
+    # More than the merges of two levels take together.
+    X, y = load_vehicle(return_X_y=True)
+    streamed = GenerativeMetric().fit_batches(in_batches(X, y, range(9, 846, 9)))
+    assert_same(streamed, GenerativeMetric().fit(X, y))
+
+
+def test_accumulators_travel():
+    # What a recipe for another system does: parts are pickled, and each batch knows itself alone.
+    X, y = load_vehicle(return_X_y=True)
+    batches = in_batches(X, y, [100, 101, 500])
+    metric = GenerativeMetric()
+
+    def merged(parts):
+        tree = TreeMerge()
+        for part in parts:
+            tree.add(pickle.loads(pickle.dumps(part)))
+        return tree.result()
+
+    tally = merged(batch_tally(clone(metric), x, labels, reset=True) for x, labels in batches())
+    job, wanted = plan_second_pass(metric, tally)
+    assert wanted is None
+    sent = pickle.loads(pickle.dumps((metric, job)))
+    total = merged(batch_sum(sent[1], batch_rows(sent[0], x)) for x, _ in batches())
+    finish(metric, job, total)
+    np.testing.assert_array_equal(metric.metric_, GenerativeMetric().fit_batches(batches).metric_)

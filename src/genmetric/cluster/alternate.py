@@ -8,12 +8,12 @@ there are finitely many, so the loop comes to one that stays, or to a cycle.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from genmetric._quiet import quiet
 from genmetric._typing import FloatArray, IntArray
 from genmetric.cluster.lloyd import best_start, lloyd
 from genmetric.density.covariance import Shrinkage
@@ -106,9 +106,8 @@ def cluster_metric(
     present = np.flatnonzero(stats.count)
     if len(present) < 2 or interpolation == 0:
         return np.eye(n_features)
-    with warnings.catch_warnings():
-        # Clusters of one row are no fault of the caller, as classes of one row may be.
-        warnings.filterwarnings("ignore", "Classes .* have a single row", UserWarning)
+    # Clusters of one row are no fault of the caller, as classes of one row may be.
+    with quiet(UserWarning, "Classes .* have a single row"):
         models = fit_gaussians(stats.take(present), shrinkage=shrinkage)
     total = sum_local_metrics(
         models,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
 from genmetric._chunks import map_chunks, row_chunks
+from genmetric._quiet import quiet
 from genmetric._typing import FloatArray, IntArray
 from genmetric.density.frame import Frame
 
@@ -134,8 +134,7 @@ def lloyd(
     """
     kmeans = KMeans(len(init), init=init, n_init=1, tol=0.0, max_iter=MAX_PASSES)
     # Limits of OpenMP hold for the thread that sets them, so they are set here.
-    with _openmp().limit(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with _openmp().limit(limits=1), quiet(ConvergenceWarning):
         kmeans.fit(X, sample_weight=sample_weight)
     return np.asarray(kmeans.labels_, np.intp), float(kmeans.inertia_)
 

@@ -17,8 +17,15 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import one_blas_thread
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import check_count, check_fraction, check_weights, refuse_lazy
+from genmetric._validation import (
+    cast_finite,
+    check_count,
+    check_fraction,
+    check_weights,
+    refuse_lazy,
+)
 from genmetric.cluster.alternate import alternate
 from genmetric.cluster.lloyd import canonical_order, center_distances
 from genmetric.density.covariance import check_shrinkage
@@ -159,6 +166,7 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> MetricKMeans:
@@ -226,7 +234,7 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
                 f"{n_found} of n_clusters={n_clusters} clusters have rows: X has no more different "
                 "rows. Ask for fewer clusters.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 
@@ -332,7 +340,7 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
             reduce=np.sqrt,
             n_jobs=self.n_jobs,
         )
-        return (self._frame.scale * np.concatenate(parts)).astype(x.dtype, copy=False)
+        return cast_finite(self._frame.scale * np.concatenate(parts), x.dtype, "Distances")
 
     def score(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None

@@ -1,9 +1,10 @@
 """Class models: log-density, gradient and curvature of each class.
 
 Layer one: rows become a density a class. `statistics` holds the sums, `covariance` the shrinkage,
-`gaussian` and `mixture` the models, `models` puts models of any kind side by side.
+`gaussian`, `mixture` and `factor_model` the models, `models` puts models of any kind side by side.
 """
 
+from genmetric.density.factor_model import FactorModel
 from genmetric.density.frame import Frame
 from genmetric.density.gaussian import ClassGaussians, GaussianModel, fit_gaussians
 from genmetric.density.mixture import GaussianMixtureModel
@@ -15,6 +16,7 @@ __all__ = [
     "ClassModels",
     "ClassStatistics",
     "DensityModel",
+    "FactorModel",
     "Frame",
     "GaussianMixtureModel",
     "GaussianModel",

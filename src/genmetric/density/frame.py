@@ -51,14 +51,21 @@ class Frame:
             square += float(np.einsum("ij,ij->", e, e))
         mean = total / len(X)
         spread = reach * np.sqrt(max(square / len(X) - mean @ mean, 0.0) / X.shape[1])
+        return cls.around(middle + reach * mean, spread)
+
+    @classmethod
+    def around(cls, center: FloatArray, spread: float) -> Frame:
+        """Frame of rows with this mean and this root mean square of a feature's spread."""
         if not SMALLEST <= spread <= LARGEST:
             raise ValueError(
                 f"The features have a spread of about {spread:.1e}, and the covariances of such "
                 "numbers are no float64 numbers any more. Multiply X by a constant first: the "
                 "metric does not depend on it."
             )
-        return cls(middle + reach * mean, float(2.0 ** np.round(np.log2(spread))))
+        return cls(center, float(2.0 ** np.round(np.log2(spread))))
 
     def inward(self, X: AnyArray) -> FloatArray:
         """Rows in the frame, float64."""
-        return (np.asarray(X, float) - self.center) / self.scale
+        x = np.subtract(X, self.center, dtype=float)
+        x /= self.scale
+        return np.asarray(x)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
-from genmetric._validation import check_weights
+from genmetric._validation import check_weights, refuse_lazy
 from genmetric.density.covariance import (
     EIGENVALUE_FLOOR,
     Shrinkage,
@@ -23,6 +24,9 @@ from genmetric.density.covariance import (
 )
 from genmetric.density.frame import Frame
 from genmetric.density.statistics import ClassStatistics, class_statistics
+
+if TYPE_CHECKING:
+    from genmetric.density.models import DensityModel
 
 
 @dataclass(frozen=True)
@@ -212,11 +216,12 @@ class GaussianDensity:
 class GaussianDensityMixin:
     """Density methods of an estimator that keeps a `_density` in a `_frame`."""
 
-    _density: GaussianDensity
+    _density: DensityModel
     _frame: Frame
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
+        refuse_lazy(X)
         return self._frame.inward(validate_data(self, X, dtype=np.float64, reset=False))
 
     def log_density(self, X: ArrayLike) -> FloatArray:
@@ -312,6 +317,7 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
         self.shrinkage = shrinkage
         self.covariance_estimator = covariance_estimator
 
+    @all_or_nothing
     def fit(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> GaussianModel:
@@ -332,6 +338,7 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
             The fitted model.
         """
         shrinkage = check_shrinkage(self.shrinkage, self.covariance_estimator)
+        refuse_lazy(X)
         x = validate_data(self, X, dtype=np.float64)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
         frame = Frame.of(x)

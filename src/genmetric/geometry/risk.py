@@ -12,6 +12,9 @@ from scipy.special import gammaln, logsumexp, softmax
 from genmetric._typing import FloatArray
 from genmetric.density.models import ClassModels
 
+#: Logarithms of the numbers that float64 holds.
+LOG_SMALLEST, LOG_LARGEST = (float(np.log(end)) for end in (5e-324, np.finfo(float).max))
+
 
 def _log_joint(models: ClassModels, X: FloatArray, log_priors: FloatArray | None) -> FloatArray:
     equal = np.full(models.n_classes, -np.log(models.n_classes))
@@ -198,6 +201,15 @@ def density_bias(
     n_features = X.shape[1]
     log_total = logsumexp(_log_joint(models, X, log_priors), axis=1) + np.log(models.n_classes)
     bias = bias_per_row(models, X, metric, log_priors)
-    with np.errstate(divide="ignore", over="ignore"):
-        log_size = log_total + np.log(np.abs(bias)) - (n_features + 2) * log_unit
-        return np.asarray(np.sign(bias) * np.exp(log_size))
+    with np.errstate(divide="ignore"):
+        log_inside = log_total + np.log(np.abs(bias))
+    log_size = log_inside - (n_features + 2) * log_unit
+    # In the unit of the rows all of it may be no number, where in a unit of their spread it is.
+    vanish = (log_size < LOG_SMALLEST).all() and (log_inside > LOG_SMALLEST).any()
+    if vanish or (log_size > LOG_LARGEST).any():
+        raise ValueError(
+            f"The integrand goes with the power -{n_features + 2} of the unit of X, and near "
+            f"exp({log_size.max():.0f}) it is no float64 number. Multiply X by a constant before "
+            "fit."
+        )
+    return np.asarray(np.sign(bias) * np.exp(log_size))

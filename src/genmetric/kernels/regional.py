@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from genmetric._chunks import map_chunks
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import as_number, check_fraction, check_weights, refuse_lazy
 from genmetric.density.frame import Frame
@@ -176,6 +177,7 @@ class RegionalKernels(BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RegionalKernels:
         """Learn the regions, their metrics and the unit of distance under each.
 

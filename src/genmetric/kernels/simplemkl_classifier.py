@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import one_blas_thread, row_chunks
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import as_number, encode_classes, refuse_lazy
 from genmetric.kernels.gram import (
@@ -182,6 +183,7 @@ class SimpleMKLClassifier(
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike) -> SimpleMKLClassifier:
         """Learn the kernel weights and the support vector machines.
 
@@ -303,7 +305,7 @@ class SimpleMKLClassifier(
                 f"tol={self.tol:g}. {advice}, or check that the kernels are positive "
                 "semidefinite.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return result
 

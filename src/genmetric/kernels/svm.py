@@ -10,7 +10,6 @@ are maximised one by one by libsvm through :class:`sklearn.svm.SVC` and summed u
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -20,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from genmetric._chunks import map_chunks
+from genmetric._quiet import quiet
 from genmetric._typing import FloatArray, IntArray
 
 #: Steps after which libsvm gives up; the duality gap then says how far it came.
@@ -162,8 +162,7 @@ def solve_svms(
     coef = np.zeros((len(K), len(problems)))
     intercept = np.zeros(len(problems))
     dual = primal = 0.0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with quiet(ConvergenceWarning):
         solved = map_chunks(lambda problem: _solve_one(K, problem, C, tol), problems, n_jobs)
         for p, (own_coef, own_intercept, own_dual, own_primal) in enumerate(solved):
             coef[problems[p].rows, p] = own_coef

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import check_array, check_random_state
 
 from genmetric._chunks import row_chunks
+from genmetric._quiet import quiet
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density.frame import Frame
 from genmetric.density.statistics import ClassStatistics, class_statistics
@@ -114,9 +114,8 @@ def _of_classes(
 ) -> FloatArray:
     """A metric of the classes, or of all rows, and its leading principal components."""
     if name == "auto":
-        with warnings.catch_warnings():
-            # LMNN says itself which classes are small; how M^UNI makes do is not its matter.
-            warnings.filterwarnings("ignore", message=r"Classes .* have a single row")
+        # LMNN says itself which classes are small; how M^UNI makes do is not its matter.
+        with quiet(UserWarning, "Classes .* have a single row"):
             fitted = GenerativeMetric(n_components=n_components, n_jobs=n_jobs).fit(X, codes)
         return fitted.components_
     stats = _statistics(X, codes, n_jobs)

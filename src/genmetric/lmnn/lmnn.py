@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from genmetric._chunks import check_n_jobs, one_blas_thread
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     as_number,
@@ -178,6 +179,7 @@ class LMNN(MahalanobisMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike) -> LMNN:
         """Choose the targets and minimise the objective.
 
@@ -268,7 +270,7 @@ class LMNN(MahalanobisMixin, BaseEstimator):
                 f"n_neighbors={self.n_neighbors} targets of their own class besides the row: these "
                 "rows have fewer targets. Lower n_neighbors, or merge classes this small.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return int(min(self.n_neighbors, sizes.max() - 1))
 
@@ -292,7 +294,7 @@ class LMNN(MahalanobisMixin, BaseEstimator):
                 f"LMNN did not converge in max_iter={self.max_iter} iterations. Raise max_iter or "
                 "tol, or go on with warm_start=True.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if self.verbose:
             print(  # noqa: T201

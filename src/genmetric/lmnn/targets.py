@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from genmetric._chunks import one_blas_thread, row_chunks
 from genmetric._typing import FloatArray, IntArray
 from genmetric.density.frame import Frame
+
+#: Classes up to this size are searched by all their distances: a search of scikit-learn starts
+#: threads, which for many small classes takes longer than all else.
+SMALL = 256
 
 
 def target_neighbors(Z: FloatArray, codes: IntArray, n_neighbors: int) -> IntArray:
@@ -46,8 +51,14 @@ def target_neighbors(Z: FloatArray, codes: IntArray, n_neighbors: int) -> IntArr
             if k > 0:
                 # About the mean of the class: between classes far apart digits would get lost.
                 z = Frame.of(Z[rows]).inward(Z[rows])
-                search = NearestNeighbors(n_neighbors=k).fit(z)
-                targets[rows, :k] = rows[search.kneighbors(return_distance=False)]
+                if len(z) <= SMALL:
+                    d = cdist(z, z, "sqeuclidean")
+                    np.fill_diagonal(d, np.inf)
+                    nearest = np.argsort(d, axis=1, kind="stable")[:, :k]
+                else:
+                    search = NearestNeighbors(n_neighbors=k).fit(z)
+                    nearest = search.kneighbors(return_distance=False)
+                targets[rows, :k] = rows[nearest]
     return targets
 
 

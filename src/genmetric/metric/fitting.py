@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.utils.random import sample_without_replacement
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import as_number, check_count, check_fraction
@@ -239,7 +240,8 @@ def draw_rows(
     if n_draws is None or n_draws >= n_rows:
         return None
     if weights is None:
-        return np.sort(rng.choice(n_rows, n_draws, replace=False))
+        # Unlike rng.choice it makes no permutation of all rows, of which there may be a billion.
+        return np.sort(sample_without_replacement(n_rows, n_draws, random_state=rng))
     return np.sort(rng.choice(n_rows, n_draws, p=weights / weights.sum()))
 
 

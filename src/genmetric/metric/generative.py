@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from genmetric._chunks import one_blas_thread
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     check_n_components,
@@ -175,6 +176,9 @@ class GenerativeMetric(StreamingMixin, LocalGeometryMixin, BaseEstimator):
     (True, True, (178,))
     """
 
+    #: What `partial_fit` has seen.
+    _stream: Any
+
     def __init__(
         self,
         combination: Any = "uniform",
@@ -214,6 +218,7 @@ class GenerativeMetric(StreamingMixin, LocalGeometryMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @all_or_nothing
     def fit(
         self,
         X: ArrayLike,

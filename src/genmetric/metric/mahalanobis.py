@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
-from genmetric._validation import form_points
+from genmetric._validation import cast_finite, form_points, refuse_lazy
 
 
 class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -48,7 +49,12 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             ``X @ components_.T``, float32 where X is.
         """
         x = self._rows(X)
-        return x @ self.components_.T.astype(x.dtype, copy=False)
+        with np.errstate(over="ignore", invalid="ignore"):
+            z = x @ self.components_.T.astype(x.dtype, copy=False)
+            if not np.isfinite(z).all():
+                # float32 ends at 3e38, which a factor or a sum on the way may exceed.
+                z = cast_finite(x.astype(float) @ self.components_.T, x.dtype, "Images")
+        return z
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Map rows back from the space of the metric; only where `components_` is square.
@@ -70,6 +76,7 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 f"components_ has shape {L.shape}: {L.shape[1] - L.shape[0]} dimensions were "
                 "dropped and cannot be brought back. Fit with n_components=None."
             )
+        refuse_lazy(X)
         z = check_array(X, dtype=[np.float64, np.float32])
         if z.shape[1] != L.shape[0]:
             raise ValueError(
@@ -108,7 +115,7 @@ class MahalanobisMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                     f"{np.shape(u)} and {np.shape(v)}."
                 )
             d = factor @ (a - b)
-            return float(d @ d) if squared else float(np.sqrt(d @ d))
+            return float(d @ d) if squared else hypot(*d)  # no square of 1e-200 or 1e200
 
         return metric
 

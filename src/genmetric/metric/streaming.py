@@ -3,87 +3,254 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from genmetric._chunks import one_blas_thread
 from genmetric._typing import AnyArray, ArrayLike, IntArray
-from genmetric.density.frame import Frame
+from genmetric._validation import form_points, refuse_lazy
+from genmetric.density.frame import SMALLEST, Frame
 from genmetric.density.statistics import ClassStatistics, class_statistics
 from genmetric.geometry.summation import MetricSum
-from genmetric.metric.fitting import refuse_row_models
+from genmetric.metric.fitting import MetricJob, refuse_row_models
+from genmetric.metric.merging import TreeMerge
 
-#: A batch so many times larger than the first moves the frame.
-MUCH_LARGER = 2.0**10
+#: Rows that a batch's frame is made from, and the mean square in it at which all rows are taken.
+FRAME_ROWS, FAR = 1024, 2.0**20
 
 
+@dataclass(frozen=True)
 class ClassTally:
-    """Class statistics of a stream in which classes may turn up late.
+    """Class statistics of some of the rows, in the frame of those rows.
+
+    Nothing in it depends on what other rows there are, so batches of a stream and blocks on a
+    cluster are counted alike, in any order, and merged.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Class names, ascending.
+    frame : Frame
+        Coordinates of the statistics.
+    stats : ClassStatistics
+        Moments of the classes.
+    fixed : bool
+        Whether all classes were named beforehand, so that some may have no rows.
+    """
+
+    classes: AnyArray
+    frame: Frame
+    stats: ClassStatistics
+    fixed: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        X: AnyArray,
+        labels: AnyArray,
+        *,
+        classes: AnyArray | None = None,
+        n_jobs: int | None = None,
+    ) -> ClassTally:
+        """Count rows; with `classes`, sorted, any other label is an error."""
+        if classes is None:
+            found, codes = _encoded(labels)
+        else:
+            found, codes = classes, _codes_among(classes, labels)
+        fixed, n_features = classes is not None, X.shape[1]
+        if len(X) > FRAME_ROWS:
+            # Frames only keep numbers small. That of some rows does, unless others are unlike them.
+            with suppress(ValueError), np.errstate(over="ignore", invalid="ignore"):
+                frame = Frame.of(X[:: len(X) // FRAME_ROWS])
+                stats = class_statistics(X, codes, len(found), frame=frame, n_jobs=n_jobs)
+                if 1 / FAR < np.trace(stats.total_covariance) / n_features < FAR:
+                    return cls(found, frame, stats, fixed)
+        frame = Frame.of(X)
+        stats = class_statistics(X, codes, len(found), frame=frame, n_jobs=n_jobs)
+        return cls(found, frame, stats, fixed)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows counted."""
+        return int(self.stats.count.sum())
+
+    def merge(self, other: ClassTally) -> ClassTally:
+        """The tally of the rows of both."""
+        classes = _union(self.classes, other.classes)
+        frame = self._common_frame(other)
+        stats = [
+            tally._moved(frame).stats.spread(np.searchsorted(classes, tally.classes), len(classes))
+            for tally in (self, other)
+        ]
+        return ClassTally(classes, frame, stats[0].merge(stats[1]), self.fixed)
+
+    def _common_frame(self, other: ClassTally) -> Frame:
+        """The centre of these rows, and a scale for what is spread widest."""
+        scales = [
+            tally.frame.scale
+            for tally in (self, other)
+            if tally.stats.mean.any() or tally.stats.scatter.any()
+        ]
+        apart = other.frame.center / 2 - self.frame.center / 2
+        reach = float(np.abs(apart).max())
+        if reach:
+            distance = 2 * reach * float(np.sqrt(np.mean((apart / reach) ** 2)))
+            if distance >= SMALLEST:
+                scales.append(Frame.around(self.frame.center, distance).scale)
+        return Frame(self.frame.center, max(scales, default=1.0))
+
+    def _moved(self, frame: Frame) -> ClassTally:
+        """The same rows in another frame."""
+        stats = self.stats.rescaled(self.frame.scale / frame.scale)
+        shift = (self.frame.center - frame.center) / frame.scale
+        mean = np.where(stats.count[:, None] > 0, stats.mean + shift, 0.0)
+        return replace(self, frame=frame, stats=replace(stats, mean=mean))
+
+    def settled(self) -> ClassTally:
+        """The classes that have rows, in the frame of all of them together."""
+        seen = np.flatnonzero(self.stats.count)
+        stats, frame = self.stats.take(seen), self.frame
+        mean = (stats.count @ stats.mean) / stats.count.sum()
+        spread = float(np.sqrt(np.trace(stats.total_covariance) / len(mean)))
+        present = replace(self, classes=self.classes[seen], stats=stats)
+        center = frame.center + frame.scale * mean
+        return present._moved(
+            Frame.around(center, frame.scale * spread) if spread else Frame(center, 1.0)
+        )
+
+
+def _encoded(labels: AnyArray) -> tuple[AnyArray, IntArray]:
+    """Class names, ascending, and the class index of each label; refuse what is no class."""
+    if labels.dtype.kind == "O":
+        # Ten times faster than sorting the labels, which are Python's own.
+        values = labels.tolist()
+        names = sorted(set(values))
+        found, places = np.array(names, object), dict(zip(names, range(len(names)), strict=True))
+        codes = np.fromiter(map(places.__getitem__, values), np.intp, len(values))
+    else:
+        found, codes = np.unique(labels, return_inverse=True)
+    if labels.dtype.kind not in "biu":
+        # Each twice: of names that all differ scikit-learn warns.
+        check_classification_targets(np.tile(found, 2))
+    return found, codes
+
+
+def _codes_among(classes: AnyArray, labels: AnyArray) -> IntArray:
+    """Class index of each label."""
+    codes = np.searchsorted(classes, labels)
+    known = classes[np.minimum(codes, len(classes) - 1)] == labels
+    if not np.all(known):
+        strange = np.unique(labels[~np.asarray(known)])
+        raise ValueError(
+            f"y has labels {strange.tolist()} that are none of the classes {classes.tolist()}. "
+            "Name all classes, or none of them."
+        )
+    return np.asarray(codes, np.intp)
+
+
+def _union(left: AnyArray, right: AnyArray) -> AnyArray:
+    """Names of the classes of both; numbers and names are no labels of one column."""
+    kinds = {"number" if names.dtype.kind in "biuf" else "name" for names in (left, right)}
+    if len(kinds) > 1:
+        raise TypeError(
+            f"y has the labels {left.tolist()} in some rows and {right.tolist()} in others: numbers "
+            "and names. Convert the column to one kind."
+        )
+    return left if np.array_equal(left, right) else np.union1d(left, right)
+
+
+def batch_tally(
+    estimator: Any, X: Any, y: Any, *, classes: AnyArray | None = None, reset: bool = False
+) -> ClassTally | None:
+    """First pass over one batch: its class statistics, or None where it has no rows."""
+    refuse_lazy(X)
+    refuse_lazy(y, "y")
+    if len(X) == 0 and len(y) == 0:
+        return None
+    X = form_points(X, estimator.preprocessor, estimator)
+    x, labels = validate_data(estimator, X, y, dtype=[np.float64, np.float32], reset=reset)
+    return ClassTally.of(_in_order(x), labels, classes=classes, n_jobs=estimator.n_jobs)
+
+
+def batch_rows(estimator: Any, X: Any) -> AnyArray:
+    """Rows of one batch, validated as those of the first pass were."""
+    if len(X) == 0:
+        return np.empty((0, estimator.n_features_in_))
+    X = form_points(X, estimator.preprocessor, estimator)
+    return _in_order(validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False))
+
+
+def batch_sum(job: MetricJob, x: AnyArray, wanted: IntArray | None = None) -> MetricSum | None:
+    """Second pass over one batch: the sum over its wanted rows, or None where it has none."""
+    rows = x if wanted is None else x[wanted]
+    return job.metric_sum(rows) if len(rows) else None
+
+
+def plan_second_pass(estimator: Any, tally: ClassTally) -> tuple[MetricJob, IntArray | None]:
+    """What to add up, and over which rows, once all rows have been counted.
 
     Parameters
     ----------
-    classes : array-like of shape (n_classes,), default=None
-        All class names, where known; an unknown label is then an error.
+    estimator : GenerativeMetric
+        Its parameters are read; the number of features is set.
+    tally : ClassTally
+        Of all rows.
+
+    Returns
+    -------
+    job : MetricJob
+        For :func:`batch_sum`.
+    wanted : ndarray of int or None
+        Rows that `max_samples` draws, ascending; ``None`` for all.
     """
+    estimator.n_features_in_ = tally.stats.mean.shape[1]
+    with one_blas_thread():
+        wanted = estimator._draw(tally.n_rows)
+        settled = tally.settled()
+        job = estimator._prepare(settled.frame, settled.stats, settled.classes, tally.n_rows)
+    return job, wanted
 
-    def __init__(self, classes: ArrayLike | None = None) -> None:
-        self.fixed = classes is not None
-        self.classes: AnyArray = np.empty(0) if classes is None else np.unique(np.asarray(classes))
-        self.frame: Frame | None = None
-        self._sized = False
-        self.stats: ClassStatistics | None = None
 
-    def codes(self, labels: AnyArray) -> IntArray:
-        """Class index of each label, among the classes known so far."""
-        codes = np.searchsorted(self.classes, labels)
-        known = self.classes[np.minimum(codes, len(self.classes) - 1)] == labels
-        if not np.all(known):
-            strange = np.unique(labels[~np.asarray(known)])
-            raise ValueError(
-                f"y has labels {strange.tolist()} that are none of the classes "
-                f"{self.classes.tolist()}. Name all classes in the first call of partial_fit."
-            )
-        return np.asarray(codes, np.intp)
+def finish(estimator: Any, job: MetricJob, total: MetricSum) -> Any:
+    """Set the fitted attributes from the sum over all rows, and return the estimator."""
+    estimator._store(job, total, total.relative_stderr(job.n_rows))
+    return estimator
 
-    def add(self, X: AnyArray, labels: AnyArray, n_jobs: int | None = None) -> None:
-        """Count rows in."""
-        self._fit_frame(X)
-        if not self.fixed:
-            self._meet(np.unique(labels))
-        new = class_statistics(
-            X, self.codes(labels), len(self.classes), frame=self.frame, n_jobs=n_jobs
-        )
-        self.stats = new if self.stats is None else self.stats.merge(new)
 
-    def _fit_frame(self, X: AnyArray) -> None:
-        """Take the frame of the first batch: it only keeps numbers small, so it is near enough.
+def wanted_of(wanted: IntArray | None, start: int, n_rows: int) -> IntArray | None:
+    """Which rows of a batch are wanted, of ascending numbers in the whole; None for all."""
+    if wanted is None:
+        return None
+    ends = np.searchsorted(wanted, [start, start + n_rows])
+    return np.asarray(wanted[ends[0] : ends[1]] - start)
 
-        Unless its rows were all equal, or all but equal against those that follow.
-        """
-        frame, constant = Frame.of(X), bool((X[0] == X).all())
-        if self.frame is None:
-            self.frame, self._sized = frame, not constant
-        elif not constant and not (self._sized and frame.scale < MUCH_LARGER * self.frame.scale):
-            if self.stats is not None:
-                self.stats = self.stats.rescaled(self.frame.scale / frame.scale)
-            self.frame, self._sized = Frame(self.frame.center, frame.scale), True
 
-    def _meet(self, labels: AnyArray) -> None:
-        if self.stats is None:
-            self.classes = labels
-            return
-        classes = np.union1d(self.classes, labels)
-        if len(classes) > len(self.classes):
-            places = np.searchsorted(classes, self.classes)
-            self.stats = self.stats.spread(places, len(classes))
-            self.classes = classes
+def _in_order(x: AnyArray) -> AnyArray:
+    """Rows one after the other in memory: a product's last bits follow the layout."""
+    return np.require(x, requirements=["C", "A"])
 
-    def present(self) -> tuple[AnyArray, ClassStatistics]:
-        """Names and statistics of the classes that have rows."""
-        assert self.stats is not None
-        seen = np.flatnonzero(self.stats.count)
-        return self.classes[seen], self.stats.take(seen)
+
+def _numbered(make_batches: Callable[[], Iterable[Any]]) -> Iterator[tuple[int, tuple[Any, Any]]]:
+    """Batches and their numbers."""
+    for number, batch in enumerate(make_batches()):
+        with _naming(number):
+            X, y = batch
+        yield number, (X, y)
+
+
+@contextmanager
+def _naming(number: int) -> Iterator[None]:
+    """Let an error say in which batch it arose."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        error.add_note(f"in batch {number} of make_batches()")
+        raise
 
 
 class StreamingMixin:
@@ -125,52 +292,33 @@ class StreamingMixin:
                 "make_batches must be a function that returns a fresh iterator of (X, y) each "
                 f"time; got {type(make_batches).__name__}. Two passes are made."
             )
-        tally = ClassTally()
-        n_rows = 0
         with one_blas_thread():
-            for x, labels in self._batches(make_batches, first=True):
-                tally.add(x, labels, self.n_jobs)
-                n_rows += len(x)
-            classes, stats = tally.present()
-            wanted = self._draw(n_rows)
-            job = self._prepare(tally.frame, stats, classes, n_rows)
-            total: MetricSum | None = None
+            tallies: TreeMerge[ClassTally] = TreeMerge()
+            reset = True
+            for number, (X, y) in _numbered(make_batches):
+                with _naming(number):
+                    part = batch_tally(self, X, y, reset=reset)
+                tallies.add(part)
+                reset &= part is None
+            tally = tallies.result()
+            if tally is None:
+                raise ValueError("make_batches() gave no rows at all.")
+            job, wanted = plan_second_pass(self, tally)
+            sums: TreeMerge[MetricSum] = TreeMerge()
             n_again = 0
-            for x, _ in self._batches(make_batches, first=False):
-                rows = slice(None)
-                if wanted is not None:
-                    ends = np.searchsorted(wanted, [n_again, n_again + len(x)])
-                    rows = wanted[ends[0] : ends[1]] - n_again
+            for number, (X, _) in _numbered(make_batches):
+                with _naming(number):
+                    x = batch_rows(self, X)
+                    sums.add(batch_sum(job, x, wanted_of(wanted, n_again, len(x))))
                 n_again += len(x)
-                part = job.metric_sum(x[rows])
-                total = part if total is None else total.merge(part)
-        if n_again != n_rows:
+        if n_again != job.n_rows:
             raise ValueError(
-                f"make_batches gave {n_rows} rows the first time and {n_again} the second. It has "
-                "to return a fresh iterator over the same rows each time it is called."
+                f"make_batches gave {job.n_rows} rows the first time and {n_again} the second. It "
+                "has to return a fresh iterator over the same rows each time it is called."
             )
+        total = sums.result()
         assert total is not None
-        self._store(job, total, total.relative_stderr(n_rows))
-        return self
-
-    def _batches(
-        self: Any, make_batches: Callable[[], Iterable[tuple[Any, Any]]], *, first: bool
-    ) -> Iterator[tuple[AnyArray, AnyArray]]:
-        """Validated batches; an error says in which of them it arose."""
-        reset = first
-        for number, batch in enumerate(make_batches()):
-            try:
-                X, y = batch
-                if len(X) == 0:
-                    continue
-                x, labels = self._validate(X, y, reset=reset)
-            except (TypeError, ValueError) as error:
-                error.add_note(f"in batch {number} of make_batches()")
-                raise
-            reset = False
-            yield x, labels
-        if reset and first:
-            raise ValueError("make_batches() gave no rows at all.")
+        return finish(self, job, total)
 
     def partial_fit(self: Any, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Any:
         """Learn from more rows.
@@ -199,18 +347,20 @@ class StreamingMixin:
         refuse_row_models(self, "partial_fit")
         stream = getattr(self, "_stream", None)
         x, labels = self._validate(X, y, reset=stream is None)
-        if stream is None:
-            stream = ClassTally(classes), self._new_reservoir()
-        tally, reservoir = stream
+        tally, reservoir = (None, self._new_reservoir()) if stream is None else stream
+        if tally is not None:
+            classes = tally.classes if tally.fixed else None
+        elif classes is not None:
+            classes = np.unique(np.asarray(classes))
         with one_blas_thread():
-            tally.add(x, labels, self.n_jobs)
+            new = ClassTally.of(x, labels, classes=classes, n_jobs=self.n_jobs)
+            tally = new if tally is None else tally.merge(new)
             reservoir.add(x)
-            seen, stats = tally.present()
-            if len(seen) < 2:
-                self._store_euclidean(tally, stats)
+            seen = tally.settled()
+            if len(seen.classes) < 2:
+                self._store_euclidean(tally, seen.stats)
             else:
-                job = self._prepare(tally.frame, stats, seen, reservoir.n_seen)
-                total = job.metric_sum(reservoir.rows)
-                self._store(job, total, total.relative_stderr(reservoir.n_seen))
-        self._stream = stream
+                job = self._prepare(seen.frame, seen.stats, seen.classes, reservoir.n_seen)
+                finish(self, job, job.metric_sum(reservoir.rows))
+        self._stream = tally, reservoir
         return self

@@ -1,7 +1,8 @@
 """Classifiers on metrics: local metrics and energies, and the searches behind them.
 
 `local` and `local_search` hold nearest neighbours where each query brings its own metric;
-`energy_classifier`, `energy`, `energy_race` and `class_rows` energies in one metric for all.
+`energy_classifier`, `energy`, `energy_race` and `class_rows` energies in one metric for all;
+`faiss_transformer` and `faiss_search` plain neighbours among many rows, by faiss.
 """
 
 from genmetric.neighbors.class_rows import ClassRows, training_neighbors
@@ -13,6 +14,7 @@ from genmetric.neighbors.energy import (
 )
 from genmetric.neighbors.energy_classifier import EnergyClassifier
 from genmetric.neighbors.energy_race import least_energies
+from genmetric.neighbors.faiss_transformer import FaissNeighborsTransformer
 from genmetric.neighbors.local import LocalMetricClassifier
 from genmetric.neighbors.local_search import (
     Neighbors,
@@ -25,6 +27,7 @@ __all__ = [
     "ClassRows",
     "EnergyClassifier",
     "EnergyModel",
+    "FaissNeighborsTransformer",
     "LocalMetricClassifier",
     "Neighbors",
     "SearchRows",

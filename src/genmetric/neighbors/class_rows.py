@@ -141,7 +141,7 @@ def training_neighbors(
     k : int
         Targets: so many nearest rows of the same class, the row itself left out.
     others : bool, default=True
-        Whether to look at other classes; it takes as many times longer as there are classes.
+        Whether to look at other classes; all pairs of rows, then, and not those of each class.
     n_jobs : int, default=None
         Threads; the answer is the same for every number.
 
@@ -155,30 +155,35 @@ def training_neighbors(
     """
     targets = np.full((rows.n_samples, k), np.inf)
     nearest_other = np.full(rows.n_samples, np.inf)
+    # The others of a class are the columns before and after it: in blocks of this width, since
+    # one product for each of many small classes would cost more in calls than in arithmetic.
+    width = max(int(rows.counts.max()), 1024)
 
-    def of_chunk(task: tuple[int, slice]) -> None:
-        c, chunk = task
+    def of_chunk(task: tuple[slice, slice]) -> None:
+        own, chunk = task
         queries = rows.columns[:-2, chunk].T
-        buffer = np.empty(len(queries) * int(rows.counts.max()))
-        for b, columns in enumerate(rows.classes):
-            if b != c and not others:
-                continue
+        buffer = np.empty(len(queries) * width)
+
+        def distances(columns: slice) -> FloatArray:
             shape = (len(queries), columns.stop - columns.start)
             block = buffer[: shape[0] * shape[1]].reshape(shape)
-            d = rows.squared_distances(queries, columns, out=block)
-            if b == c:
-                every = np.arange(len(queries))
-                d[every, every + chunk.start - columns.start] = np.inf
-                least = least_sorted(d, k)
-                targets[chunk, : least.shape[1]] = least
-            else:
-                best = nearest_other[chunk]
-                np.minimum(best, d.min(axis=1), out=best)
+            return rows.squared_distances(queries, columns, out=block)
+
+        d = distances(own)
+        every = np.arange(len(queries))
+        d[every, every + chunk.start - own.start] = np.inf
+        least = least_sorted(d, k)
+        targets[chunk, : least.shape[1]] = least
+        best = nearest_other[chunk]
+        for start, stop in ((0, own.start), (own.stop, rows.n_samples)) if others else ():
+            for part in row_chunks(stop - start, 1, max_rows=width):
+                columns = slice(start + part.start, start + part.stop)
+                np.minimum(best, distances(columns).min(axis=1), out=best)
 
     tasks = [
-        (c, slice(own.start + part.start, own.start + part.stop))
-        for c, own in enumerate(rows.classes)
-        for part in row_chunks(own.stop - own.start, 24 * int(rows.counts.max()), max_rows=256)
+        (own, slice(own.start + part.start, own.start + part.stop))
+        for own in rows.classes
+        for part in row_chunks(own.stop - own.start, 24 * width, max_rows=256)
     ]
     for _ in map_chunks(of_chunk, tasks, n_jobs):
         pass

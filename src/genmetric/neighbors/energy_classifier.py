@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import (
     as_number,
@@ -142,6 +143,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         self.energy = energy
         self.n_jobs = n_jobs
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike) -> EnergyClassifier:
         """Fit the metric, find the target neighbours and the margin.
 

@@ -10,8 +10,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import one_blas_thread
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
+    cast_finite,
     check_count,
     check_fraction,
     check_priors,
@@ -137,6 +139,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: ArrayLike) -> LocalMetricClassifier:
         """Fit the class models and keep the rows.
 
@@ -217,7 +220,8 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         )
         if not return_distance:
             return found.indices
-        return (self._frame.scale * np.sqrt(found.squared)).astype(dtype), found.indices
+        distances = self._frame.scale * np.sqrt(found.squared)
+        return cast_finite(distances, dtype, "Distances"), found.indices
 
     def _validate_queries(self, X: Any) -> AnyArray:
         refuse_lazy(X)

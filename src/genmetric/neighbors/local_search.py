@@ -178,6 +178,7 @@ def metric_neighbors(
     n_neighbors: int,
     *,
     exclude: IntArray | None = None,
+    n_leading: int = N_LEADING,
 ) -> Neighbors:
     r"""Nearest rows of each query in the query's own metric :math:`U\,\mathrm{diag}(a)\,U^T`.
 
@@ -199,6 +200,8 @@ def metric_neighbors(
         How many neighbours, at most the number of rows (less one with `exclude`).
     exclude : ndarray of shape (n_queries,), default=None
         A row that is no neighbour of the query: the query itself.
+    n_leading : int, default=4
+        Leading eigenvectors in the bound; none are needed where all eigenvalues are alike.
 
     Returns
     -------
@@ -207,7 +210,7 @@ def metric_neighbors(
     """
     rows = index.rows
     roots = U * np.sqrt(a)[:, None, :]
-    bounds = lower_bounds(bound_coefficients(queries, a, U), index.columns)
+    bounds = lower_bounds(bound_coefficients(queries, a, U, n_leading), index.columns)
     if exclude is not None:
         bounds[np.arange(len(queries)), exclude] = np.inf
     n_allowed = len(rows) - (exclude is not None)

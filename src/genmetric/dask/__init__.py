@@ -1,0 +1,5 @@
+"""Metrics of rows on a cluster; needs ``pip install "genmetric[dask]"``."""
+
+from genmetric.dask.generative import DaskGenerativeMetric
+
+__all__ = ["DaskGenerativeMetric"]

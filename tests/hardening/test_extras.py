@@ -1,0 +1,183 @@
+"""Without the optional packages: all of the core works, and the rest says how to get them."""
+
+import ast
+import re
+import subprocess
+import sys
+from importlib.metadata import requires
+from pathlib import Path
+
+import pytest
+
+import genmetric
+
+PACKAGE = Path(genmetric.__file__).parent
+
+#: The distribution that brings a module, where the names differ or it comes along with another.
+BROUGHT_BY = {
+    "faiss": "faiss-cpu",
+    "markupsafe": "jinja2",
+    "cycler": "matplotlib",
+    "onnx": "skl2onnx",
+}
+
+
+def extras():
+    """Distributions of each extra, as the installed package declares them."""
+    found = {}
+    for requirement in requires("genmetric"):
+        name = re.match(r"[\w.-]+", requirement)[0].lower()
+        for extra in re.findall(r"extra == ['\"](\w+)['\"]", requirement):
+            found.setdefault(extra, set()).add(name)
+    return found
+
+
+def function_imports():
+    """Calls of `need` and plain imports inside functions: file, line, module, extra or None."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for node in ast.walk(function):
+                where = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
+                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "need":
+                    module, extra = (ast.unparse(arg) for arg in node.args)
+                    yield where, re.search(r"\w{2,}", module)[0], extra.strip("\"'")
+                elif isinstance(node, ast.Import):
+                    for alias in node.names:
+                        yield where, alias.name.split(".")[0], None
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    yield where, node.module.split(".")[0], None
+
+
+def test_every_optional_import_names_the_extra_that_brings_it():
+    known = extras()
+    optional = set().union(
+        *(known[name] for name in ("ann", "dask", "onnx", "skops", "cli", "report"))
+    )
+    n_needs, wrong = 0, []
+    for where, module, extra in function_imports():
+        brought_by = BROUGHT_BY.get(module, module)
+        if extra is not None:
+            n_needs += 1
+            if brought_by not in known.get(extra, ()):
+                wrong.append(f"{where}: {module} is not in the extra {extra!r}")
+        elif brought_by in optional and not where.startswith("cli"):
+            wrong.append(f"{where}: {module} is imported without need()")
+    assert n_needs > 10
+    assert not wrong
+
+
+ABSENT = f"""
+import sys
+
+class Absent:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {sorted(BROUGHT_BY)} + [
+            "click", "dask", "distributed", "jinja2", "matplotlib", "onnxruntime", "pandas", "polars",
+            "pyarrow", "rich", "skl2onnx", "skops",
+        ]:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent)
+"""
+
+CORE = """
+import numpy as np
+import genmetric, genmetric.datasets
+from genmetric import *
+
+X, y = genmetric.datasets.load_iris(return_X_y=True)
+X, y = X[::3], y[::3]
+for model in (
+    GenerativeMetric(), GenerativeMetric("kde", max_iter=2), GenerativeMetric("gmm", max_iter=2),
+    GenerativeMetricCV([0.5]), LMNN(max_iter=1000), LocalMetricClassifier(), EnergyClassifier(),
+    SimpleMKLClassifier(), RegionalKernels(), MetricKMeans(3), GaussianModel(),
+    GaussianMixtureModel(),
+):
+    fitted = model.fit(X, y)
+    for name in ("transform", "predict", "log_density", "gram"):
+        if hasattr(fitted, name):
+            assert np.isfinite(getattr(fitted, name)(X)).all()
+    save(fitted, sys.argv[1])
+    assert type(load(sys.argv[1])) is type(model)
+"""
+
+OPTIONAL = """
+from pathlib import Path
+
+import genmetric.dask, genmetric.onnx, genmetric.plot, genmetric.report, genmetric.tables
+from genmetric.cli import main
+
+metric, plane = GenerativeMetric().fit(X, y), GenerativeMetric().fit(X[:, 2:], y)
+folder = Path(sys.argv[1]).parent
+(folder / "table.csv").write_text("a,b\\n1,x\\n2,y\\n")
+(folder / "table.parquet").write_bytes(b"PAR1")
+tries = {
+    "faiss": lambda: FaissNeighborsTransformer().fit(X),
+    "dask": lambda: genmetric.dask.DaskGenerativeMetric().fit(X, y),
+    "onnx": genmetric.onnx.register,
+    "csv": lambda: genmetric.tables.open_table(folder / "table.csv"),
+    "parquet": lambda: genmetric.tables.open_table(folder / "table.parquet"),
+    "style": lambda: genmetric.report.page_style().__enter__(),
+    "heatmap": lambda: genmetric.plot.MetricHeatmapDisplay.from_estimator(metric),
+    "spectrum": lambda: genmetric.plot.SpectrumDisplay.from_estimator(metric),
+    "weights": lambda: genmetric.plot.FeatureWeightsDisplay.from_estimator(metric, X),
+    "local": lambda: genmetric.plot.LocalMetricsDisplay.from_estimator(plane, X[:, 2:], y),
+    "command": lambda: sys.exit(main(["datasets"])),
+}
+for name, call in tries.items():
+    try:
+        call()
+    except ImportError as error:
+        print(name, error)
+    except SystemExit as error:
+        print(name, error.code)
+"""
+
+
+def run_without(code, folder):
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder / "model.npz")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def without_extras(tmp_path_factory):
+    """What a process without optional packages printed, line by line, and its errors."""
+    done = run_without(ABSENT + CORE + OPTIONAL, tmp_path_factory.mktemp("without"))
+    return dict(line.split(maxsplit=1) for line in done.stdout.splitlines()), done.stderr
+
+
+EXTRA_OF = {
+    "faiss": "ann",
+    "dask": "dask",
+    "onnx": "onnx",
+    "csv": "cli",
+    "parquet": "cli",
+    "style": "report",
+    "heatmap": "report",
+    "spectrum": "report",
+    "weights": "report",
+    "local": "report",
+}
+
+
+@pytest.mark.parametrize("name", EXTRA_OF)
+def test_what_needs_an_extra_names_the_pip_command(without_extras, name):
+    printed, _ = without_extras
+    assert f'pip install "genmetric[{EXTRA_OF[name]}]"' in printed[name]
+
+
+def test_the_command_without_its_extra(without_extras):
+    printed, errors = without_extras
+    assert printed["command"] == "2"
+    assert 'pip install "genmetric[cli]"' in errors
+    assert "Traceback" not in errors

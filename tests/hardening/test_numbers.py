@@ -1,0 +1,158 @@
+"""Sizes, offsets, types and layouts of numbers: the answer is that of the same rows in float64."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from genmetric import LMNN, GenerativeMetric, MetricKMeans, metric_kernel
+
+
+@pytest.mark.parametrize("scale", [2.0**-498, 2.0**498, 1e-150, 1e150])
+def test_a_common_factor_changes_nothing(subject, iris, plain, same, scale):
+    X, y = iris
+    # A power of two rounds nothing; of other factors every row is rounded.
+    rtol = 1e-9 if np.frexp(scale)[0] == 0.5 else 1e-3 if subject.stops else 1e-5
+    same(subject.answers(subject.fit(scale * X, y), scale * X), plain(subject), rtol)
+
+
+@pytest.mark.parametrize("scale", [1e155, 1e200, 1e-200, 1e-310, 2e307])
+def test_sizes_without_squares_are_refused_by_name(subject, iris, scale):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"spread of about .*Multiply X by a constant"):
+        subject.fit(scale * X, y)
+
+
+@pytest.mark.parametrize("offset", [1e6, -1e10])
+def test_an_offset_changes_nothing(subject, iris, plain, same, offset):
+    X, y = iris
+    moved = X + offset
+    np.testing.assert_array_equal(moved - offset, X)
+    # The centre of the rows is rounded as the offset is, to 1e-6.
+    same(subject.answers(subject.fit(moved, y), moved), plain(subject), 1e-4)
+
+
+TYPES = {
+    "float16": lambda X: X.astype(np.float16),
+    "longdouble": lambda X: X.astype(np.longdouble),
+    "int8": lambda X: (10 * X).astype(np.int8),
+    "uint64": lambda X: (X * 2**60).astype(np.uint64),
+    "bool": lambda X: X - X.mean(axis=0) > 0,
+    "big-endian": lambda X: X.astype(">f8"),
+    "objects": lambda X: X.astype(object),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types_of_numbers(subject, iris, same, name):
+    X, y = iris
+    rows = TYPES[name](X)
+    plain = rows.astype(np.float64)
+    expected = subject.answers(subject.fit(plain, y), plain)
+    same(subject.answers(subject.fit(rows, y), rows), expected, 1e-12)
+
+
+@pytest.mark.parametrize("size", [1.0, 4e37, 1e-39])
+def test_float32_to_both_ends_of_its_range(subject, iris, same, size):
+    X, y = iris
+    rows = (size * X).astype(np.float32)
+    plain = rows.astype(np.float64)
+    if subject.name == "energy on a metric" and size > 1:
+        with pytest.raises(ValueError, match=r"beyond the largest float32. Pass X as float64"):
+            subject.fit(rows, y)
+        return
+    expected = subject.answers(subject.fit(plain, y), plain)
+    answers = subject.answers(subject.fit(rows, y), rows)
+    same(answers, expected, 1e-3 if subject.stops else 2e-5)
+
+
+def test_images_beyond_float32_are_refused_by_name(iris):
+    X, y = iris
+    rows = (4e37 * X).astype(np.float32)
+    for fitted in (GenerativeMetric().fit(rows, y), MetricKMeans(2, n_init=1).fit(rows)):
+        with pytest.raises(ValueError, match=r"beyond the largest float32. Pass X as float64"):
+            fitted.transform(rows)
+        assert np.isfinite(fitted.transform(rows.astype(float))).all()
+    # A factor beyond float32 is no harm where the images are not.
+    fitted = LMNN().fit((1e-39 * X).astype(np.float32), y)
+    image = fitted.transform((1e-39 * X).astype(np.float32))
+    assert image.dtype == np.float32
+    assert np.isfinite(image).all()
+    with pytest.raises(ValueError, match=r"beyond the largest float64. Multiply X"):
+        fitted.transform(np.full((1, 4), 1e300))
+
+
+def test_a_longdouble_beyond_float64_is_infinite(subject, iris):
+    X, y = iris
+    if np.finfo(np.longdouble).max == np.finfo(float).max:
+        pytest.skip("longdouble is float64 here")
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="infinity or a value too"):
+        subject.fit(X.astype(np.longdouble) * np.longdouble("1e400"), y)
+
+
+def unaligned(X):
+    """Rows that begin at odd addresses."""
+    rows = np.zeros(len(X), {"names": ["pad", "x"], "formats": ["u1", f"{X.shape[1]}f8"]})
+    rows["x"] = X
+    return rows["x"]
+
+
+def read_only_map(X, folder):
+    np.save(folder / "rows.npy", X)
+    return np.load(folder / "rows.npy", mmap_mode="r")
+
+
+LAYOUTS = {
+    "columns first": lambda X, _: np.asfortranarray(X),
+    "strided": lambda X, _: np.repeat(np.repeat(X, 2, axis=0), 3, axis=1)[::2, ::3],
+    "backwards": lambda X, _: X[::-1].copy()[::-1],
+    "unaligned": lambda X, _: unaligned(X),
+    "read-only map": read_only_map,
+    "pandas": lambda X, _: pd.DataFrame(X, columns=list("abcd")),
+    "pandas with missing values allowed": lambda X, _: pd.DataFrame(X).astype("Float64"),
+    "polars": lambda X, _: pl.DataFrame(X, schema=list("abcd")),
+    "lists": lambda X, _: X.tolist(),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layouts_and_containers(subject, iris, plain, same, name, tmp_path):
+    X, y = iris
+    rows = LAYOUTS[name](X, tmp_path)
+    same(subject.answers(subject.fit(rows, y), rows), plain(subject), 1e-9)
+
+
+def test_no_fit_writes_into_its_rows(subject, iris):
+    X, y = (a.copy() for a in iris)
+    X.flags.writeable = y.flags.writeable = False
+    fitted = subject.fit(X, y)
+    for method in subject.queries(fitted).values():
+        method(X)
+    np.testing.assert_array_equal(X, iris[0])
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_distances_between_two_rows_at_the_ends(iris, scale):
+    X, y = iris
+    near, far = (GenerativeMetric().fit(s * X, y) for s in (1.0, scale))
+    pairs = np.stack([X[:-1], X[1:]], axis=1)
+    np.testing.assert_allclose(far.pair_distance(scale * pairs) / scale, near.pair_distance(pairs))
+    # A hundred thousandth of the spread: its square is no ordinary number.
+    u, v = scale * X[0], scale * (X[0] + 1e-5)
+    wide = near.get_metric()(X[0], X[0] + 1e-5)
+    assert far.get_metric()(u, v) / scale == pytest.approx(wide, rel=1e-9)
+    kernels = [metric_kernel(fitted)(s * X) for fitted, s in ((near, 1.0), (far, scale))]
+    np.testing.assert_allclose(kernels[0], kernels[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e60, 1e150])
+def test_a_bias_that_is_no_number_is_refused_by_name(iris, scale):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"power -6 of the unit of X.*Multiply X by a constant"):
+        GenerativeMetric().fit(scale * X, y).bias(scale * X)
+    small = GenerativeMetric().fit(X, y).bias(X)
+    np.testing.assert_allclose(
+        GenerativeMetric().fit(8 * X, y).bias(8 * X) * 8**6, small, rtol=1e-9
+    )
+    # Far from every class the density is zero to float64, and that is the answer.
+    assert GenerativeMetric().fit(X, y).bias(np.full((1, 4), 1e4)) == 0
