@@ -49,7 +49,8 @@ def test_bunch(name):
     assert bunch.frame is None
     assert record.credit in bunch.DESCR
     assert record.licence in bunch.DESCR
-    assert bunch.source.endswith("scikit-learn" if record.home == "scikit-learn" else "package")
+    home = {"scikit-learn": "scikit-learn", "package": "package", "generated": "by genmetric"}
+    assert bunch.source.endswith(home[record.home])
 
 
 @pytest.mark.parametrize("name", ON_THIS_MACHINE)

@@ -3,6 +3,7 @@
 from genmetric.datasets.catalogue import CATALOGUE, DatasetRecord
 from genmetric.datasets.images import deskew
 from genmetric.datasets.loaders import (
+    find_dataset,
     list_datasets,
     load_breast_cancer,
     load_dataset,
@@ -15,14 +16,19 @@ from genmetric.datasets.loaders import (
     load_letter,
     load_mnist,
     load_segment,
+    load_three_normal,
+    load_two_normal,
     load_vehicle,
     load_wine,
 )
+from genmetric.datasets.normal import NormalClasses
 
 __all__ = [
     "CATALOGUE",
     "DatasetRecord",
+    "NormalClasses",
     "deskew",
+    "find_dataset",
     "list_datasets",
     "load_breast_cancer",
     "load_dataset",
@@ -35,6 +41,8 @@ __all__ = [
     "load_letter",
     "load_mnist",
     "load_segment",
+    "load_three_normal",
+    "load_two_normal",
     "load_vehicle",
     "load_wine",
 ]

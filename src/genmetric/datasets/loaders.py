@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from genmetric.datasets.catalogue import CATALOGUE, DatasetRecord
-from genmetric.datasets.sources import Table, data_directory, read_table
+from genmetric.datasets.sources import Table, data_directory, find_table, read_table
 
 PathLike = str | os.PathLike[str]
 
@@ -102,6 +102,34 @@ def load_dataset(
     return _result(table, record, return_X_y, as_frame)
 
 
+def find_dataset(name: str, *, data_dir: PathLike | None = None) -> str | None:
+    """Where a data set is on this machine, in words, without reading it.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`list_datasets`.
+    data_dir : path-like, default=None
+        As in :func:`load_dataset`.
+
+    Returns
+    -------
+    str or None
+        None where it would have to come from OpenML.
+
+    Examples
+    --------
+    >>> from genmetric.datasets import find_dataset
+    >>> find_dataset("iris")
+    'scikit-learn'
+    """
+    if name not in CATALOGUE:
+        raise ValueError(f"No data set is called {name!r}; choose from {list_datasets()}.")
+    record = CATALOGUE[name]
+    origin = find_table(CATALOGUE[record.derived_from or name], data_directory(data_dir))
+    return f"{record.derived_from} from {origin}" if record.derived_from else origin
+
+
 def load_iris(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
@@ -158,6 +186,24 @@ def load_segment(
 ) -> Any:
     """Load image segments: 2310 rows, 19 features, 7 classes. As :func:`load_dataset`."""
     return load_dataset("segment", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
+
+
+def load_three_normal(
+    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
+) -> Any:
+    """Generate three Gaussian classes, the paper's 3-Normal. As :func:`load_dataset`.
+
+    The rows are always the same, and no data directory is asked. The record of the set in
+    ``CATALOGUE`` has its recipe and its Bayes error.
+    """
+    return load_dataset("three_normal", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
+
+
+def load_two_normal(
+    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
+) -> Any:
+    """Generate two Gaussian classes. As :func:`load_three_normal`."""
+    return load_dataset("two_normal", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_letter(

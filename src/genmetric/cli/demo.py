@@ -1,0 +1,92 @@
+"""`genmetric demo`: metrics on embedded data sets, and a report on one of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from genmetric.cli.compare import check_report, lines_of, make_report
+from genmetric.cli.options import quiet_option, seed_option
+from genmetric.cli.output import remark
+from genmetric.cli.progress import progress_bar
+
+#: Sets of the table, smallest first, and the one of the report.
+DATASETS = ("iris", "wine", "ionosphere", "breast_cancer", "vehicle", "german", "segment")
+REPORTED = "vehicle"
+
+#: Folds of all comparisons.
+SPLITS = 5
+
+#: Methods of the table; the report has all that are usual.
+METHODS = ("euclidean", "standardised", "uniform", "energy")
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--report",
+    metavar="HTML",
+    default="genmetric-demo.html",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Page to write.",
+)
+@click.option("--no-report", is_flag=True, help="Write no page.")
+@seed_option
+@quiet_option
+def demo(report: Path, no_report: bool, seed: int, quiet: bool) -> None:
+    """Compare metrics on data sets that come with the package, and write a report on one."""
+    if not no_report:
+        check_report(report)
+    from genmetric.datasets import load_dataset
+    from genmetric.study.compare import compare_metrics
+
+    with progress_bar("demo", quiet=quiet) as advance:
+        click.echo(f"Error of nearest neighbours in per cent, {SPLITS}-fold cross-validation\n")
+        click.echo(
+            f"{'data set':<14}{'rows':>6}{'features':>10}{'classes':>9}"
+            f"{'Euclidean':>11}{'standard.':>11}{'M^UNI':>8}{'energy':>8}{'fit, ms':>9}"
+        )
+        click.echo("-" * 86)
+        for number, name in enumerate(DATASETS):
+            advance(name, number / (len(DATASETS) + 3))
+            data = load_dataset(name)
+            found = compare_metrics(
+                data.data,
+                data.target,
+                methods=METHODS,
+                n_splits=SPLITS,
+                n_repeats=1,
+                title=name,
+                random_state=seed,
+            )
+            errors = [100 * result.error for result in found.results]
+            learned = found["M^UNI"]
+            click.echo(
+                f"{name:<14}{found.n_samples:>6}{found.n_features:>10}{len(found.class_names):>9}"
+                f"{errors[0]:>11.1f}{errors[1]:>11.1f}{errors[2]:>8.1f}{errors[3]:>8.1f}"
+                f"{1000 * float(learned.fit_seconds.mean()):>9.0f}"
+            )
+        data = load_dataset(REPORTED)
+        X, y = data.data, data.target_names[data.target]
+        click.echo()
+
+        def further(text: str, share: float) -> None:
+            advance(f"{REPORTED}, {text}", (len(DATASETS) + 3 * share) / (len(DATASETS) + 3))
+
+        found = compare_metrics(
+            X,
+            y,
+            n_splits=SPLITS,
+            n_repeats=1,
+            title=REPORTED,
+            feature_names=data.feature_names,
+            random_state=seed,
+            progress=further,
+        )
+    for line in lines_of(found):
+        click.echo(line)
+    if not no_report:
+        make_report(found, X, y, report, "genmetric demo", seed=seed)
+        remark(f"{report} written: open it in a browser.", quiet=quiet)

@@ -1,0 +1,111 @@
+"""Colours and names of the pictures.
+
+Every colour reads on white and on black paper alike: its relative luminance is between 0.15 and
+0.29, a contrast of at least 3 to 1 against both. So a picture, and an image inside it, needs no
+second version for dark pages.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from genmetric._extras import need
+
+#: Colours of classes and lines, in order of use.
+COLORS = (
+    "#3b7dd8",  # blue
+    "#d9730d",  # orange
+    "#2e9e5b",  # green
+    "#d6455d",  # red
+    "#8e62d0",  # purple
+    "#1a94a0",  # teal
+    "#9a6a4a",  # brown
+    "#d058a8",  # pink
+    "#8f8a1f",  # olive
+    "#7d8590",  # grey
+)
+
+#: Markers of classes; the colours start again with the next one.
+MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
+
+#: For what is there to compare with: baselines, grid lines, rows that are not the point.
+QUIET = COLORS[-1]
+
+#: Direction marks, which would turn the text around them.
+_DIRECTIONS = {*"\u200e\u200f\u061c", *map(chr, [*range(0x202A, 0x202F), *range(0x2066, 0x206A)])}
+
+
+def class_style(position: int) -> tuple[str, str]:
+    """Colour and marker of the class at a position: 80 classes differ in one or the other."""
+    n_colors = len(COLORS)
+    return COLORS[position % n_colors], MARKERS[position // n_colors % len(MARKERS)]
+
+
+def diverging_map() -> Any:
+    """Colour map from blue through nothing to orange: zero is transparent, on any paper.
+
+    Returns
+    -------
+    matplotlib.colors.LinearSegmentedColormap
+        The map.
+    """
+    colors = need("matplotlib.colors", "report")
+    low, high = (colors.to_rgb(color) for color in COLORS[:2])
+    stops = [(*low, 1.0), (*low, 0.0), (*high, 0.0), (*high, 1.0)]
+    # Two stops at the middle: each side fades in its own colour.
+    return colors.LinearSegmentedColormap.from_list(
+        "genmetric", list(zip([0.0, 0.5, 0.5, 1.0], stops, strict=True)), N=256
+    )
+
+
+def plain_name(name: Any, *, width: int | None = None) -> str:
+    r"""A name in one line, without characters that draw nothing or turn the text around.
+
+    Parameters
+    ----------
+    name : object
+        A feature's or a class's name, of whatever type.
+    width : int, default=None
+        The longest it may be; a longer one keeps its two ends, where names tend to differ.
+
+    Returns
+    -------
+    str
+        The name to show.
+
+    Examples
+    --------
+    >>> from genmetric.plot.palette import plain_name
+    >>> plain_name("mean\nradius")
+    'mean radius'
+    >>> plain_name("temperature_of_the_outer_wall_2", width=16)
+    'temperatu…wall_2'
+    """
+    text = "".join(_plain(character) for character in str(name))
+    text = " ".join(text.split()) or "(no name)"
+    if width is None or len(text) <= width:
+        return text
+    tail = (width - 1) * 2 // 5
+    return text[: width - 1 - tail] + "…" + text[len(text) - tail :]
+
+
+def _plain(character: str) -> str:
+    if character in _DIRECTIONS:
+        return ""
+    category = unicodedata.category(character)
+    if category in ("Cs", "Co", "Cn"):
+        return "\ufffd"
+    return " " if category in ("Cc", "Zl", "Zp") else character
+
+
+def label(name: Any, *, width: int = 24) -> str:
+    """A name as matplotlib draws it letter by letter: no mathematics, no hidden legend entry."""
+    text = plain_name(name, width=width).replace("$", r"\$")
+    return "\u200b" + text if text.startswith("_") else text
+
+
+def labels(names: Iterable[Any], *, width: int = 24) -> list[str]:
+    """:func:`label` of each name."""
+    return [label(name, width=width) for name in names]

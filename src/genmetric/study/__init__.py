@@ -1,0 +1,1 @@
+"""Protocols: which metric helps, and the tables of the paper computed anew."""

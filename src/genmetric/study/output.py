@@ -1,0 +1,303 @@
+"""What a run leaves behind: tables for the terminal, Markdown, CSV, and a page with the figures."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmetric.datasets import CATALOGUE
+from genmetric.study.diagram import critical_difference_diagram
+from genmetric.study.experiments import EXPERIMENTS
+from genmetric.study.isomap import digit_images, draw_embeddings, embed, embedding_scores
+from genmetric.study.isomap import metric_spaces as isomap_spaces
+from genmetric.study.problems import PROBLEMS
+from genmetric.study.ranks import Ranking, mean_and_error
+from genmetric.study.tables import (
+    Results,
+    TextTable,
+    csv_text,
+    main_table,
+    pm,
+    rank_note,
+    timing_table,
+)
+
+#: Everything that `genmetric reproduce` knows, in its order.
+TABLES = (*EXPERIMENTS, "isomap")
+
+
+def text_tables(results: Results) -> list[TextTable]:
+    """The tables of an experiment.
+
+    Parameters
+    ----------
+    results : Results
+        Its cells.
+
+    Returns
+    -------
+    list of TextTable
+        The main table, and what belongs to it.
+    """
+    if not results.cells:
+        return []
+    name = results.experiment.name
+    if name == "timing":
+        return [timing_table(results)]
+    tables = [main_table(results)]
+    if any(cell.refits for cell in results.cells.values()):
+        tables.append(main_table(results, refit=True))
+    if name == "clustering":
+        tables.append(_adjusted_table(results))
+    if name == "nonlinear":
+        tables.append(_best_regions_table(results))
+    if name == "large":
+        tables += _rank_of_metrics(results)
+    bayes = _bayes_table(results)
+    return tables + ([bayes] if bayes is not None and name == "small" else [])
+
+
+def _adjusted_table(results: Results) -> TextTable:
+    """Adjusted Rand index and what the validation rows chose most often."""
+    rows = []
+    for problem in results.problems:
+        row = [PROBLEMS[problem].title]
+        for method in results.methods:
+            cell = results.cells.get((problem, method.name))
+            found = [] if cell is None else [r.extra["adjusted"] for r in cell.records]
+            row.append(pm(*mean_and_error(found), 3) if found else "")
+        rows.append(row)
+    columns = ["set", *(m.title for m in results.methods)]
+    note = "The adjusted index puts chance at zero. The paper has none."
+    return TextTable("Adjusted Rand index of the same clusters", columns, rows, note)
+
+
+def _best_regions_table(results: Results) -> TextTable:
+    """The paper's way to choose P, on the test rows, beside the honest one."""
+    rows = []
+    learned = ("mkl-1", "mkl-5", "mkl-10")
+    for problem in results.problems:
+        cells = [results.cells.get((problem, m)) for m in learned]
+        chosen = results.cells.get((problem, "mkl"))
+        known = [cell for cell in cells if cell is not None]
+        if len(known) < len(learned) or chosen is None:
+            continue
+        best = min(known, key=lambda cell: cell.mean)
+        printed = [cell.paper.mean for cell in known if cell.paper is not None]
+        rows.append(
+            [
+                PROBLEMS[problem].title,
+                pm(best.mean, best.stderr),
+                f"{min(printed):.2f}" if printed else "",
+                pm(chosen.mean, chosen.stderr),
+            ]
+        )
+    columns = ["set", "best P on test", "paper: best P on test", "P by validation"]
+    return TextTable("Choice of the number of regions P", columns, rows)
+
+
+def _rank_of_metrics(results: Results) -> list[TextTable]:
+    """Rank of learned metrics, for the paper's remark about LMNN at 164 dimensions."""
+    rows = []
+    for (problem, method), cell in results.cells.items():
+        ranks = [r.extra["rank"] for r in cell.records if "rank" in r.extra]
+        if method in ("lmnn", "uni", "uni-shrunk") and ranks:
+            titles = {m.name: m.title for m in results.experiment.methods}
+            means = [np.mean([rank[level] for rank in ranks]) for level in ranks[0]]
+            size = PROBLEMS[problem].n_components or 16
+            row = [PROBLEMS[problem].title, titles[method], str(size)]
+            rows.append([*row, *(f"{value:.0f}" for value in means)])
+    if not rows:
+        return []
+    columns = ["set", "metric", "features", "above 1e-2", "above 1e-4", "above 1e-6"]
+    note = "Eigenvalues of the learned metric above a share of the largest, mean over splits."
+    return [TextTable("Rank of the learned metrics", columns, rows, note)]
+
+
+def _bayes_table(results: Results) -> TextTable | None:
+    """The least error there is, of the sets whose densities are known."""
+    rows = []
+    for problem in results.problems:
+        error = CATALOGUE[PROBLEMS[problem].dataset].bayes_error
+        if error is not None:
+            rows.append([PROBLEMS[problem].title, f"{100 * error:.2f}"])
+    if not rows:
+        return None
+    return TextTable("Bayes error of generated sets, in per cent", ["set", "Bayes error"], rows)
+
+
+def rankings(results: Results) -> dict[str, Ranking]:
+    """Rankings of an experiment that enough problems support, by title."""
+    found = {}
+    for title, names in results.experiment.ranked.items():
+        for refit, ending in ((False, ""), (True, ", training and validation rows")):
+            ranking = results.ranking(names, refit=refit)
+            if ranking is not None:
+                found[title + ending] = ranking
+    return found
+
+
+def versions() -> str:
+    """Versions of what the scores depend on, in a line."""
+    from importlib.metadata import version
+
+    names = ("genmetric", "numpy", "scipy", "scikit-learn")
+    return ", ".join([f"Python {platform.python_version()}", *(f"{n} {version(n)}" for n in names)])
+
+
+#: What stands above this line in a page was written by hand and is kept.
+MARKER = "<!-- tables -->"
+
+
+def markdown(results: Results, *, figure: str = "") -> str:
+    """All tables and tests of an experiment as Markdown.
+
+    Parameters
+    ----------
+    results : Results
+        Its cells.
+    figure : str, default=""
+        File of the critical-difference diagram beside the page.
+
+    Returns
+    -------
+    str
+        Text.
+    """
+    parts = [table.markdown() for table in text_tables(results)]
+    found = rankings(results)
+    if found:
+        parts.append("## Ranks\n")
+        parts += [f"{title.capitalize()}. {rank_note(r)}\n" for title, r in found.items()]
+    if figure:
+        parts.append(f"![Average ranks and critical difference]({figure})\n")
+    return "\n".join(parts) + f"\n{versions()}.\n"
+
+
+def write_files(all_results: Sequence[Results], output: Path) -> list[Path]:
+    """Markdown of each experiment, one CSV of all cells, and diagrams of ranks.
+
+    A page that is there keeps what stands above its line ``<!-- tables -->``.
+
+    Parameters
+    ----------
+    all_results : sequence of Results
+        Experiments; those without a score are left out.
+    output : Path
+        Directory.
+
+    Returns
+    -------
+    list of Path
+        What was written. Diagrams need matplotlib and are left out without it.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    written = []
+    for results in all_results:
+        if not results.cells:
+            continue
+        figure = output / f"{results.experiment.name}_ranks.svg"
+        found = rankings(results)
+        drawn = bool(found) and _draw_ranks(next(iter(found.values())), figure)
+        path = output / f"{results.experiment.name}.md"
+        old = path.read_text("utf-8") if path.is_file() else ""
+        head = old.partition(MARKER)[0] if MARKER in old else f"# {results.experiment.title}\n\n"
+        text = markdown(results, figure=figure.name if drawn else "")
+        path.write_text(f"{head}{MARKER}\n\n{text}", "utf-8")
+        written += [path, *([figure] if drawn else [])]
+    if written:
+        path = output / "results.csv"
+        path.write_text(csv_text([r for r in all_results if r.cells]), "utf-8")
+        written.append(path)
+    return written
+
+
+def _draw_ranks(ranking: Ranking, path: Path) -> bool:
+    """Whether the diagram could be drawn."""
+    try:
+        figure = critical_difference_diagram(ranking)
+    except ImportError:
+        return False
+    # Without a date the file is the same for the same ranks.
+    figure.savefig(path, metadata={"Date": None})
+    return True
+
+
+def isomap_table(data_dir: str | None = None, *, n_each: int = 400) -> tuple[TextTable, Any]:
+    """The paper's figure of Isomap, and its scores as a table.
+
+    Parameters
+    ----------
+    data_dir : str, default=None
+        Where MNIST may be.
+    n_each : int, default=400
+        Images of a digit.
+
+    Returns
+    -------
+    table : TextTable
+        1-NN error and silhouette in each plane.
+    figure : matplotlib.figure.Figure
+        The planes.
+    """
+    images = digit_images(data_dir=data_dir, n_each=n_each)
+    y = images.shown[1]
+    planes = embed(isomap_spaces(images))
+    rows = []
+    for name, plane in planes.items():
+        error, silhouette = embedding_scores(plane, y)
+        rows.append([name, f"{100 * error:.1f}", f"{silhouette:.3f}"])
+    note = f"{len(y)} images of the digits 3, 5 and 9 at 7 x 7 pixels, from {images.source}."
+    columns = ["metric", "1-NN error in the plane, %", "silhouette"]
+    return TextTable("Isomap", columns, rows, note), draw_embeddings(planes, y)
+
+
+def write_page(
+    all_results: Sequence[Results], path: Path, *, isomap: tuple[TextTable, Any] | None = None
+) -> Path:
+    """One HTML file with every table and figure.
+
+    Parameters
+    ----------
+    all_results : sequence of Results
+        Experiments.
+    path : Path
+        The file.
+    isomap : (TextTable, Figure), default=None
+        From :func:`isomap_table`.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    from genmetric.report import Page
+
+    page = Page(
+        "The paper's tables, computed anew",
+        lead="Every table of Shi, Noh, Sha and Lee (2011) under its protocol: validation rows "
+        "choose every free parameter, test rows are seen once.",
+    )
+    for results in all_results:
+        tables = text_tables(results)
+        if not tables:
+            continue
+        section = page.section(results.experiment.title)
+        for table in tables:
+            section.table(table.columns, table.rows, caption=table.title)
+            if table.note:
+                section.paragraph(table.note, note=True)
+        for title, ranking in rankings(results).items():
+            section.paragraph(f"{title.capitalize()}. {rank_note(ranking)}")
+            section.figure(critical_difference_diagram(ranking), caption=f"Average ranks, {title}")
+    if isomap is not None:
+        table, figure = isomap
+        section = page.section("Isomap in learned metrics")
+        section.table(table.columns, table.rows, caption=table.note)
+        section.figure(figure, caption="Isomap of digits")
+    page.footer(versions())
+    return page.write(path)

@@ -1,0 +1,378 @@
+"""Every Display: what it draws, where, and for whom."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.manifold import Isomap
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import genmetric.plot
+from genmetric import LMNN, GenerativeMetric
+from genmetric.plot import (
+    ComparisonDisplay,
+    EmbeddingDisplay,
+    ErrorByKDisplay,
+    FeatureWeightsDisplay,
+    LocalMetricsDisplay,
+    MetricHeatmapDisplay,
+    NeighborsDisplay,
+    SpectrumDisplay,
+    TimesDisplay,
+    WeightPathDisplay,
+)
+from genmetric.plot.local import ellipses
+from genmetric.study.comparison import Comparison, MethodResult
+
+
+def draw_all(X, y, axes, **names):
+    """One Display of each kind, on the axes given for it; `axes(n)` makes n of them."""
+    model = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X, y)
+    pair = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X[:, :2], y)
+    features = names.get("feature_names")
+    two = None if features is None else features[:2]
+    classes = names.get("class_names")
+    weighted = GenerativeMetric(combination=np.arange(1.0, len(X) + 1)).fit(X, y)
+    return [
+        MetricHeatmapDisplay.from_estimator(model, X, feature_names=features, ax=axes(1)),
+        SpectrumDisplay.from_estimator(model, X, ax=axes(1)),
+        FeatureWeightsDisplay.from_estimator(model, X, feature_names=features, ax=axes(1)),
+        NeighborsDisplay.from_estimator(model, X, y, class_names=classes, ax=axes(1)),
+        EmbeddingDisplay.from_estimator(model, X, y, class_names=classes, ax=axes(2)),
+        LocalMetricsDisplay.from_estimator(
+            pair, X[:, :2], y, class_names=classes, feature_names=two, ax=axes(1)
+        ),
+        WeightPathDisplay.from_estimator(weighted, ax=axes(2)),
+        ComparisonDisplay.from_estimator(GenerativeMetric(), X, y, cv=2, ax=axes(1)),
+        ErrorByKDisplay.from_estimator(GenerativeMetric(), X, y, cv=2, ax=axes(1)),
+        TimesDisplay.from_estimator(GenerativeMetric(), X, y, cv=2, ax=axes(1)),
+    ]
+
+
+def test_every_display_is_tried_here(rows):
+    displays = draw_all(*rows, lambda _: None)
+    assert sorted(type(d).__name__ for d in displays) == sorted(genmetric.plot.__all__)
+    for display in displays:
+        assert display.ax_.figure is display.figure_
+
+
+def test_displays_draw_where_they_are_told(rows, plt):
+    made = []
+
+    def axes(n):
+        figure, ax = plt.subplots(1, n)
+        made.append(figure)
+        return ax
+
+    for display, figure in zip(draw_all(*rows, axes), made, strict=True):
+        assert display.figure_ is figure
+    assert len(plt.get_fignums()) == len(made)
+
+
+def test_one_axes_is_divided_in_two(rows, plt):
+    X, y = rows
+    figure, ax = plt.subplots(2, 1)
+    display = EmbeddingDisplay.from_estimator(GenerativeMetric().fit(X, y), X, y, ax=ax[1])
+    assert len(display.axes_) == 2
+    assert display.figure_ is figure
+    figure.canvas.draw()
+    below = ax[0].get_position().y0
+    assert all(at.get_position().y1 < below for at in display.axes_)
+    with pytest.raises(ValueError, match="one Axes, two of them"):
+        display.plot(ax=[ax[0]] * 3)
+
+
+NAMES = ["<script>alert(1)</script>", "$x_1^2$ \\frac", "_hidden", "日本語 " * 40, "a\nb\x00\u202e"]
+
+
+@pytest.mark.filterwarnings("ignore:Glyph .* missing")
+@pytest.mark.filterwarnings("ignore:Matplotlib currently does not support")
+def test_any_names(rows):
+    for display in draw_all(*rows, lambda _: None, feature_names=NAMES, class_names=NAMES[:3]):
+        display.figure_.canvas.draw()
+
+
+def test_heat_map(rows):
+    X, y = rows
+    metric = GenerativeMetric().fit(X, y)
+    display = MetricHeatmapDisplay.from_estimator(metric, X, max_features=3)
+    np.testing.assert_array_equal(display.im_.get_array(), display.matrix)
+    assert [t.get_text() for t in display.ax_.get_yticklabels()] == list(display.feature_names)
+    weights = FeatureWeightsDisplay.from_estimator(metric, X).weights
+    heaviest = {f"x{i}" for i in np.argsort(-weights)[:3]}
+    assert set(display.feature_names) == heaviest
+    assert "3 of 5 features" in display.ax_.get_title()
+    low, high = display.im_.get_clim()
+    assert low == -high
+    assert high == np.abs(display.matrix).max()
+
+
+def test_spectrum(rows):
+    X, y = rows
+    metric = GenerativeMetric(n_components=2).fit(X, y)
+    display = SpectrumDisplay.from_estimator(metric, X)
+    expected = np.linalg.eigvalsh(MetricHeatmapDisplay.from_estimator(metric, X).matrix)[::-1]
+    np.testing.assert_allclose(display.eigenvalues, np.clip(expected, 0, None), atol=1e-12)
+    # Two directions of five: the three zeros have no place on a scale of powers.
+    np.testing.assert_allclose(display.line_.get_ydata(), expected[:2], rtol=1e-9)
+    assert 1 <= display.effective_rank <= 2
+    assert display.eigenvalues.mean() == pytest.approx(1)
+
+
+def test_feature_weights(rows):
+    X, y = rows
+    metric = GenerativeMetric().fit(X, y)
+    display = FeatureWeightsDisplay.from_estimator(metric, X, max_features=4)
+    naive = np.array([metric.metric_[i, i] * X[:, i].var() for i in range(5)])
+    np.testing.assert_allclose(display.weights, naive / naive.sum(), rtol=1e-9)
+    widths = [bar.get_width() for bar in display.bars_]
+    np.testing.assert_allclose(widths, 100 * np.sort(display.weights)[::-1][:4])
+    assert "4 of 5" in display.ax_.get_title()
+
+
+def test_neighbors_are_the_nearest(rows):
+    X, y = rows
+    metric = GenerativeMetric().fit(X, y)
+    display = NeighborsDisplay.from_estimator(metric, X, y, rows=[3, 70], n_neighbors=4)
+    codes = np.unique(y, return_inverse=True)[1]
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    for space, found in ((Z, display.before), (X @ metric.components_.T, display.after)):
+        for row, classes in zip((3, 70), found, strict=True):
+            order = np.argsort(((space - space[row]) ** 2).sum(axis=1))[1:5]
+            np.testing.assert_array_equal(classes, codes[order])
+    assert list(display.row_names) == [3, 70]
+
+
+def test_copies_of_a_row_are_neighbors_and_it_is_not(rows):
+    X, y = rows
+    X = np.repeat(X[:4], 30, axis=0)
+    y = np.repeat(["a", "b", "c", "a"], 30)
+    metric = GenerativeMetric().fit(*rows)
+    display = NeighborsDisplay.from_estimator(metric, X, y, n_neighbors=5)
+    assert display.share_before == display.share_after == 1
+    assert display.before.shape[1] == 5
+
+
+def test_examples_go_from_most_helped_to_most_harmed(rows):
+    X, y = rows
+    metric = GenerativeMetric().fit(X[::2], y[::2])
+    display = NeighborsDisplay.from_estimator(
+        metric, X[1::2], y[1::2], X_reference=X[::2], y_reference=y[::2], n_examples=6
+    )
+    own = display.classes[:, None]
+    gain = (display.after == own).sum(axis=1) - (display.before == own).sum(axis=1)
+    assert list(gain) == sorted(gain, reverse=True)
+    assert 0 < display.n_changed <= display.n_rows == 60
+    if display.n_changed >= 6:
+        assert (gain != 0).all()
+    with pytest.raises(ValueError, match="y_reference"):
+        NeighborsDisplay.from_estimator(metric, X, y, X_reference=X)
+
+
+def test_many_rows_are_drawn_at_random_and_it_is_said(rows):
+    X, y = rows
+    model = GenerativeMetric().fit(X, y)
+    one, two, other = (
+        EmbeddingDisplay.from_estimator(model, X, y, max_rows=30, random_state=seed)
+        for seed in (1, 1, 2)
+    )
+    assert one.before.shape == one.after.shape == (30, 2)
+    np.testing.assert_array_equal(one.before, two.before)
+    assert not np.array_equal(one.before, other.before)
+    assert "30 of 120 rows" in one.ax_.get_ylabel()
+
+
+def test_embedding_under_another_reducer(rows):
+    X, y = rows
+    model = GenerativeMetric().fit(X, y)
+    display = EmbeddingDisplay.from_estimator(model, X, y, reducer=Isomap(n_neighbors=20))
+    assert display.after.shape == (120, 2)
+    with pytest.raises(ValueError, match="n_components=2"):
+        EmbeddingDisplay.from_estimator(model, X, y, reducer=Isomap(n_neighbors=20, n_components=3))
+
+
+def test_one_feature_lies_on_a_line(rng):
+    X, y = rng.normal(size=(20, 1)), np.repeat([0, 1], 10)
+    display = EmbeddingDisplay.from_estimator(GenerativeMetric().fit(X, y), X, y)
+    assert not display.before[:, 1].any()
+
+
+@pytest.mark.parametrize("n_classes", [10, 26])
+def test_many_classes_are_named_in_the_picture(rng, n_classes):
+    y = np.arange(10 * n_classes) % n_classes
+    X = rng.normal(size=(len(y), 3)) + 3 * y[:, None]
+    model = GenerativeMetric().fit(X, y)
+    names = [f"class {i}" for i in range(n_classes)]
+    embedding = EmbeddingDisplay.from_estimator(model, X, y, class_names=names)
+    written = {text.get_text() for text in embedding.axes_[1].texts}
+    legend = embedding.axes_[1].get_legend()
+    if legend is not None:
+        written |= {text.get_text() for text in legend.get_texts()}
+    assert len(written) == n_classes
+    neighbors = NeighborsDisplay.from_estimator(model, X, y, class_names=names)
+    neighbors.figure_.canvas.draw()
+
+
+def test_local_metrics_are_those_of_the_estimator(rows):
+    X, y = rows
+    metric = GenerativeMetric().fit(X[:, :2], y)
+    plain = LocalMetricsDisplay.from_estimator(metric, X[:, :2], y)
+    np.testing.assert_allclose(plain.metrics, metric.local_metrics(plain.points))
+    np.testing.assert_allclose(plain.metric, metric.metric_)
+    piped = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X[:, :2], y)
+    scaled = LocalMetricsDisplay.from_estimator(piped, X[:, :2], y)
+    inner = piped[-1].local_metrics(piped[0].transform(scaled.points))
+    s = piped[0].scale_
+    np.testing.assert_allclose(scaled.metrics, inner / s / s[:, None], rtol=1e-6)
+    # Every ellipse stands among rows.
+    gaps = np.abs(scaled.points[:, None] - X[None, :, :2]) / np.asarray(scaled.spacing)
+    assert gaps.max(axis=2).min(axis=1).max() < 1.5
+
+
+def test_points_of_an_ellipse_are_equally_far(rng):
+    root = rng.normal(size=(20, 2, 2)) + 2 * np.eye(2)
+    metrics = root @ root.transpose(0, 2, 1)
+    spacing = np.array([2.0, 0.5])
+    outlines = ellipses(metrics, spacing)
+    scaled = metrics * spacing * spacing[:, None]
+    lengths = 0.33 * np.linalg.det(scaled)[:, None] ** 0.25 / np.sqrt(np.linalg.eigvalsh(scaled))
+    whole = lengths.max(axis=1) < 0.65
+    assert whole.any()
+    far = np.einsum("nci,nij,ncj->nc", outlines, metrics, outlines)[whole]
+    np.testing.assert_allclose(far / far[:, :1], 1.0, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_local_metrics_need_a_plane_and_local_metrics(rows):
+    X, y = rows
+    with pytest.raises(ValueError, match="X has 5 features"):
+        LocalMetricsDisplay.from_estimator(GenerativeMetric().fit(X, y), X, y)
+    with pytest.raises(TypeError, match="LMNN has no local metrics"):
+        LocalMetricsDisplay.from_estimator(LMNN(max_iter=2).fit(X[:, :2], y), X[:, :2], y)
+
+
+def test_weights(rows):
+    X, y = rows
+    given = np.r_[np.ones(30), np.zeros(90)]
+    display = WeightPathDisplay.from_estimator(GenerativeMetric(combination=given).fit(X, y))
+    assert display.effective_rows == 30
+    assert "30 of 120 rows" in display.axes_[1].get_title()
+    with pytest.raises(TypeError, match='combination="kde"'):
+        WeightPathDisplay.from_estimator(GenerativeMetric().fit(X, y))
+
+
+def test_rounds(rows):
+    X, y = rows
+    metric = GenerativeMetric(combination=np.ones(len(X))).fit(X, y)
+    metric.metric_changes_ = np.array([np.inf, 0.1, 1e-5])
+    display = WeightPathDisplay.from_estimator(metric)
+    (line, _) = display.ax_.get_lines()
+    assert list(line.get_xdata()) == [2, 3]
+    assert list(line.get_ydata()) == [0.1, 1e-5]
+
+
+def test_comparison_is_that_of_cross_validation(rows):
+    X, y = rows
+    folds = StratifiedKFold(3)
+    methods = {"learned": GenerativeMetric(), "LDA": LinearDiscriminantAnalysis()}
+    display = ComparisonDisplay.from_estimator(methods, X, y, cv=folds, n_neighbors=3)
+    assert list(display.errors) == ["Euclidean, standardised", "learned", "LDA"]
+    voting = make_pipeline(GenerativeMetric(), KNeighborsClassifier(3))
+    np.testing.assert_allclose(
+        display.errors["learned"], 1 - cross_val_score(voting, X, y, cv=folds)
+    )
+    np.testing.assert_allclose(
+        display.errors["LDA"], 1 - cross_val_score(LinearDiscriminantAnalysis(), X, y, cv=folds)
+    )
+    shown = [text.get_text() for text in display.ax_.texts]
+    assert shown == [f"{100 * e.mean():.1f}%" for e in display.errors.values()]
+
+
+def test_error_by_k_is_that_of_cross_validation(rows):
+    X, y = rows
+    folds = StratifiedKFold(3)
+    display = ErrorByKDisplay.from_estimator(
+        GenerativeMetric(), X, y, cv=folds, n_neighbors=[1, 4, 9, 1000]
+    )
+    ks, errors = display.error_by_k["GenerativeMetric"]
+    assert list(ks) == [1, 4, 9]
+    naive = [
+        1
+        - cross_val_score(
+            make_pipeline(GenerativeMetric(), KNeighborsClassifier(k)), X, y, cv=folds
+        ).mean()
+        for k in ks
+    ]
+    np.testing.assert_allclose(errors, naive, atol=1e-12)
+    with pytest.raises(ValueError, match="n_neighbors"):
+        ErrorByKDisplay.from_estimator(GenerativeMetric(), X, y, n_neighbors=[1000])
+
+
+def comparison():
+    results = (
+        MethodResult("Euclidean", np.array([0.3, 0.4]), np.array([1e-9, 0]), np.array([0.1, 0.3])),
+        MethodResult("M^UNI", np.array([0.2]), np.array([1.0]), np.array([0.1])),
+        MethodResult.left_out("NCA", "too slow"),
+    )
+    return Comparison(
+        "table",
+        10,
+        2,
+        ("a", "b"),
+        ("x", "y"),
+        np.array([5, 5]),
+        results,
+        baseline="Euclidean",
+        best="M^UNI",
+        error_by_k={"M^UNI": (np.array([1]), np.array([0.2]))},
+    )
+
+
+def test_displays_of_a_comparison():
+    display = ComparisonDisplay.from_comparison(comparison())
+    assert list(display.errors) == ["Euclidean", "M^UNI"]
+    assert display.best == "M^UNI"
+    times = TimesDisplay.from_comparison(comparison())
+    assert times.seconds["Euclidean"] == pytest.approx((5e-10, 0.2))
+    lines = ErrorByKDisplay.from_comparison(comparison()).lines_
+    assert [list(line.get_ydata()) for line in lines] == [[20.0]]
+    for made in (display, times):
+        made.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("empty", [{}, {"a": np.empty(0)}])
+def test_nothing_to_compare_is_refused(empty):
+    with pytest.raises(ValueError, match="errors needs a method"):
+        ComparisonDisplay(empty)
+    with pytest.raises(ValueError, match="at least one method"):
+        ErrorByKDisplay({})
+    with pytest.raises(ValueError, match="at least one method"):
+        TimesDisplay({})
+
+
+def test_without_matplotlib_the_error_says_what_to_install():
+    code = """
+import sys
+
+class Absent:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == "matplotlib":
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Absent)
+import numpy as np
+from genmetric.plot import SpectrumDisplay
+try:
+    SpectrumDisplay(np.ones(3)).plot()
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert 'pip install "genmetric[report]"' in done.stdout
