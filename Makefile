@@ -6,14 +6,14 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # More arguments for pytest: make test PYTEST_ARGS="-m slow tests/metric"
 PYTEST_ARGS ?=
 
-.PHONY: help demo test lint types docs bench review clean
+.PHONY: help demo test lint types docs bench review build audit clean
 .DEFAULT_GOAL := help
 
 help:  ## This list
 	@sed -n 's/^\([a-z]*\): .*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-demo: $(VENV)/.core  ## Nearest-neighbour error before and after a learned metric
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/.demo  ## Metrics compared on embedded data sets; writes genmetric-demo.html
+	$(BIN)/genmetric demo
 
 # One BLAS thread for each worker, so that the workers do not fight over the cores.
 test: $(VENV)/.test  ## Tests and the examples in docstrings
@@ -35,8 +35,14 @@ bench: $(VENV)/.bench  ## Time, memory and accuracy of the solvers; writes docs/
 review: $(VENV)/.dev  ## Check the repository against the Scientific Python guide
 	$(BIN)/repo-review .
 
+build: $(VENV)/.dev  ## Wheel and sdist in dist, built twice and tried in empty environments
+	$(BIN)/nox -s build
+
+audit: $(VENV)/.dev  ## Known vulnerabilities of the dependencies
+	$(BIN)/nox -s audit
+
 clean:  ## Remove the environment and everything that was built
-	rm -rf $(VENV) build dist docs/_build docs/generated .coverage htmlcov \
+	rm -rf $(VENV) build dist genmetric-demo.html docs/_build docs/generated docs/auto_examples .coverage htmlcov \
 		.mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -45,8 +51,8 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "genmetric needs Python 3.11 or newer; name one: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: pyproject.toml | $(VENV)/bin/python
-	$(PIP) --editable .
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(PIP) --editable ".[cli,report]"
 	@touch $@
 
 $(VENV)/.test $(VENV)/.dev $(VENV)/.docs $(VENV)/.bench: $(VENV)/.%: pyproject.toml | $(VENV)/bin/python

@@ -1,6 +1,6 @@
 """What multiple kernel learning costs: 150 kernels on 600 rows, with each solver.
 
-``python benchmarks/kernels.py [REPEATS]``. What it gains: ``benchmarks/nonlinear.py``.
+``python benchmarks/kernels.py [REPEATS]``. What it gains: ``genmetric reproduce nonlinear``.
 """
 
 import resource

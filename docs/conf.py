@@ -2,6 +2,8 @@
 
 import os
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 import genmetric
 
 project = "genmetric"
@@ -15,8 +17,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "generated/**/*.txt"]
+exclude_patterns = ["_build", "generated/**/*.txt", "sg_execution_times.rst"]
+html_static_path = ["_static"]
+html_css_files = ["genmetric.css"]
 templates_path = ["_templates"]
 
 # Links to other projects need the network, and a build without it must pass too.
@@ -40,7 +45,50 @@ autodoc_typehints = "none"
 numpydoc_class_members_toctree = False
 numpydoc_show_class_members = False
 
+# Only files named plot_* are run. The order is that of a first walk through the package.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"[/\\]plot_",
+    "within_subsection_order": ExplicitOrder(
+        [
+            "plot_local_metrics.py",
+            "plot_error_by_k.py",
+            "plot_digit_neighbors.py",
+            "plot_embeddings.py",
+            "plot_feature_weights.py",
+            "plot_clusters.py",
+            "plot_shrinkage.py",
+            "plot_curved_classes.py",
+            "plot_combinations.py",
+            "plot_energy_margin.py",
+            "plot_regional_kernels.py",
+            "plot_peers.py",
+            "plot_isomap.py",
+            "plot_finite_sample_error.py",
+            "plot_solvers.py",
+            "plot_row_samples.py",
+            "*",
+        ]
+    ),
+    "doc_module": ("genmetric",),
+    "reference_url": {"genmetric": None},
+    "backreferences_dir": "generated/backreferences",
+    "parallel": 2,
+    "nested_sections": False,
+    "download_all_examples": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,  # a machine's seconds say nothing on another
+    "write_computation_times": False,
+    "thumbnail_size": (400, 280),
+}
+
 html_theme = "pydata_sphinx_theme"
 html_title = "genmetric"
-html_theme_options = {"show_toc_level": 2, "navigation_with_keys": False}
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
 html_sidebars = {"index": []}

@@ -72,7 +72,8 @@ class LocalGeometryMixin(MahalanobisMixin):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Positive where a neighbour at a distance raises the error.
+            Positive where a neighbour at a distance raises the error. It goes with the power
+            -(D + 2) of the unit of X: an error says so where that is no float64 number.
         """
         log_unit = float(np.log(self._frame.scale)) if hasattr(self, "_frame") else 0.0
 

@@ -1,0 +1,181 @@
+"""Errors of nearest neighbours by class model: ``python benchmarks/class_models.py``.
+
+Writes the tables of docs/class_models.md; ``--splits N`` runs fewer splits and writes nothing.
+"""
+
+import argparse
+import platform
+
+import numpy as np
+import scipy
+import sklearn
+from measure import REPOSITORY, Table, progress
+from sklearn.datasets import make_circles, make_moons
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+from tuning import load
+
+from genmetric import FactorModel, GaussianMixtureModel, GaussianModel, GenerativeMetric
+
+PAGE = REPOSITORY / "docs" / "class_models.md"
+K = 5
+N_TRAIN, N_TEST, N_NOISE = 300, 2000, 4
+
+CURVED = {
+    "two moons": lambda n, seed: make_moons(n, noise=0.15, random_state=seed),
+    "one circle in another": lambda n, seed: make_circles(
+        n, noise=0.12, factor=0.5, random_state=seed
+    ),
+}
+#: Sets and how many rows to learn from: fewer in a class than there are features.
+SHORT = [
+    ("ionosphere", 30),
+    ("ionosphere", 60),
+    ("breast_cancer", 50),
+    ("digits", 150),
+    ("digits", 300),
+]
+#: Sets of classes with many rows, and the rows to learn from.
+LONG = [("vehicle", 500), ("ionosphere", 250), ("segment", 1000)]
+
+GAUSSIANS = {
+    "Euclidean": lambda: GenerativeMetric(interpolation=0.0),
+    "Gaussian": GenerativeMetric,
+    "Gaussian, no shrinkage": lambda: GenerativeMetric(shrinkage=None),
+}
+
+
+def mixture(n_components):
+    return lambda: GenerativeMetric(
+        class_model=GaussianMixtureModel(n_components, n_init=3, random_state=0)
+    )
+
+
+def factors(*args, **kwargs):
+    return lambda: GenerativeMetric(class_model=FactorModel(*args, **kwargs))
+
+
+MIXTURES = GAUSSIANS | {
+    "mixture of 2": mixture(2),
+    "mixture of 3": mixture(3),
+    "mixture of 4": mixture(4),
+    "mixture by BIC": mixture("bic"),
+}
+FACTORS = GAUSSIANS | {
+    "1 factor": factors(1),
+    "2 factors": factors(),
+    "factors by cv": factors("cv"),
+    "2 principal": factors(noise="isotropic"),
+}
+
+
+def curved(make, seed):
+    """Training and test rows: two features that matter, four of noise, rotated out of sight."""
+    n_features = 2 + N_NOISE
+    rotation = np.linalg.qr(np.random.default_rng(99).normal(size=(n_features, n_features)))[0]
+    parts = []
+    for n, s in ((N_TRAIN, seed), (N_TEST, 1000 + seed)):
+        X, y = make(n, s)
+        noise = np.random.default_rng(s).normal(size=(n, N_NOISE))
+        parts += [np.column_stack([X / X.std(axis=0), noise]) @ rotation, y]
+    train, y_train, test, y_test = parts
+    return train, test, y_train, y_test
+
+
+def part_of(X, y, n_train, seed):
+    """A stratified part to learn from, features standardised by it; the rest is the test."""
+    train, test, y_train, y_test = train_test_split(
+        X, y, train_size=n_train, stratify=y, random_state=seed
+    )
+    scaler = StandardScaler().fit(train)
+    return scaler.transform(train), scaler.transform(test), y_train, y_test
+
+
+def compare(table, name, methods, make, n_splits):
+    """One row of a table: errors of all methods over the splits."""
+    errors = {method: [] for method in methods}
+    for seed in range(n_splits):
+        train, test, y_train, y_test = make(seed)
+        for method, metric in methods.items():
+            fitted = metric().fit(train, y_train)
+            neighbors = KNeighborsClassifier(K, algorithm="brute")
+            neighbors.fit(fitted.transform(train), y_train)
+            errors[method].append(100 * (1 - neighbors.score(fitted.transform(test), y_test)))
+    shape = f"{len(train)} x {train.shape[1]}"
+    cells = [
+        f"{np.mean(e):.1f} ± {np.std(e, ddof=1) / np.sqrt(n_splits):.1f}" for e in errors.values()
+    ]
+    table.add(name, shape, *cells)
+
+
+def real_sets(table, cases, methods, n_splits):
+    for name, n_train in cases:
+        data = load(name)
+        if data is None:
+            progress(f"{name} is not on this machine: left out")
+            continue
+        compare(table, name, methods, lambda s, d=data, n=n_train: part_of(*d, n, s), n_splits)
+
+
+def likelihoods(n_splits):
+    """How likely test rows are under the model of their own class: the models by themselves."""
+    models = {
+        "Gaussian": GaussianModel(),
+        "1 factor": FactorModel(1),
+        "2 factors": FactorModel(),
+        "factors by cv": FactorModel("cv"),
+        "2 principal": FactorModel(noise="isotropic"),
+    }
+    table = Table("Median log-density of test rows under their own class", ["set", "rows", *models])
+    for name, n_train in SHORT:
+        data = load(name)
+        if data is None:
+            continue
+        found = {method: [] for method in models}
+        for seed in range(n_splits):
+            train, test, y_train, y_test = part_of(*data, n_train, seed)
+            for method, model in models.items():
+                found[method] += [
+                    model.fit(train[y_train == c]).log_density(test[y_test == c])
+                    for c in np.unique(y_train)
+                ]
+        # The median: a feature that is constant in a class makes some rows as unlikely as you like.
+        cells = [f"{np.median(np.concatenate(values)):.1f}" for values in found.values()]
+        table.add(name, f"{n_train} x {train.shape[1]}", *cells)
+    return table
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--splits", type=int, default=10)
+    options = parser.parse_args()
+    tables = [
+        Table(
+            "Curved classes, four features of noise: error in per cent", ["set", "rows", *MIXTURES]
+        )
+    ]
+    for name, make in CURVED.items():
+        compare(tables[0], name, MIXTURES, lambda s, m=make: curved(m, s), options.splits)
+    tables.append(
+        Table("Mixtures on measured classes: error in per cent", ["set", "rows", *MIXTURES])
+    )
+    real_sets(tables[-1], LONG, MIXTURES, options.splits)
+    tables.append(
+        Table("Fewer rows in a class than features: error in per cent", ["set", "rows", *FACTORS])
+    )
+    real_sets(tables[-1], SHORT, FACTORS, options.splits)
+    tables.append(likelihoods(options.splits))
+    if options.splits != 10:
+        return  # a part of the page is no page
+    head = PAGE.read_text("utf-8").split("<!-- tables -->")[0]
+    versions = (
+        f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
+        f"scikit-learn {sklearn.__version__}."
+    )
+    body = "\n".join(str(table) for table in tables)
+    PAGE.write_text(f"{head}<!-- tables -->\n\n{versions}\n\n{body}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Errors of GenerativeMetricCV against metrics that are not tuned: ``python benchmarks/tuning.py``.
+
+Writes docs/tuning.md. Names of data sets as arguments run these alone and write nothing;
+``--splits N`` runs fewer splits.
+"""
+
+import argparse
+import os
+import platform
+import warnings
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import scipy
+import sklearn
+from measure import REPOSITORY, Table, progress, seconds, short
+from scipy.stats import rankdata
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+
+from genmetric import GenerativeMetric, GenerativeMetricCV
+from genmetric.datasets import load_dataset
+
+PAGE = REPOSITORY / "docs" / "tuning.md"
+NAMES = [
+    "iris",
+    "wine",
+    "heart",
+    "ionosphere",
+    "breast_cancer",
+    "vehicle",
+    "german",
+    "segment",
+    "digits",
+]
+SHARES = (0.6, 0.25)
+#: Splits 0 to 9 were looked at while the rules of the choice were made.
+FIRST_SPLIT = 100
+
+#: What is compared: name, metric, and k where the metric does not choose it. With one candidate
+#: GenerativeMetricCV chooses k alone; an interpolation of zero is the Euclidean metric.
+METHODS = {
+    "Euclidean, k=5": lambda: (GenerativeMetric(interpolation=0.0), 5),
+    "Euclidean, k chosen": lambda: (GenerativeMetricCV("auto", interpolations=0.0), None),
+    "GenerativeMetric, k=5": lambda: (GenerativeMetric(), 5),
+    "GenerativeMetric, k chosen": lambda: (GenerativeMetricCV("auto", interpolations=1.0), None),
+    "CV, cv=None": lambda: (GenerativeMetricCV(cv=None), None),
+    "CV": lambda: (GenerativeMetricCV(), None),
+}
+
+
+def load(name):
+    """Rows and labels, or None where the set is on this machine nowhere."""
+    data_dir = Path(os.environ.get("GENMETRIC_DATA", REPOSITORY.parent / "shared" / "data"))
+    data_dir = data_dir if data_dir.is_dir() else None
+    try:
+        bunch = load_dataset(name, data_dir=data_dir, download_if_missing=False)
+    except FileNotFoundError:
+        return None
+    return bunch.data, bunch.target
+
+
+def split(X, y, share, seed):
+    """A stratified split, features standardised by the training rows."""
+    train, test, y_train, y_test = train_test_split(
+        X, y, train_size=share, stratify=y, random_state=seed
+    )
+    scaler = StandardScaler().fit(train)
+    return scaler.transform(train), scaler.transform(test), y_train, y_test
+
+
+def test_error(method, data, seed):
+    """Error on the test rows, and what was chosen."""
+    train, test, y_train, y_test = data
+    metric, k = METHODS[method]()
+    metric.set_params(random_state=seed).fit(train, y_train)
+    chosen = getattr(metric, "best_params_", None)
+    k = chosen["n_neighbors"] if k is None else k
+    neighbors = KNeighborsClassifier(k, algorithm="brute").fit(metric.transform(train), y_train)
+    return 1 - neighbors.score(metric.transform(test), y_test), chosen
+
+
+def errors_table(names, share, n_splits):
+    """Errors of all methods on all sets, mean ranks, and what the tuned metric chose."""
+    table = Table(
+        f"Error in per cent, {share:.0%} of the rows to learn from: mean ± standard error of "
+        f"{n_splits} splits",
+        ["set", "rows", "features", *METHODS],
+    )
+    means, chosen = [], {}
+    for name in names:
+        data = load(name)
+        if data is None:
+            progress(f"{name} is not on this machine: left out")
+            continue
+        errors = {method: [] for method in METHODS}
+        picks = Counter()
+        for seed in range(FIRST_SPLIT, FIRST_SPLIT + n_splits):
+            parts = split(*data, share, seed)
+            for method, found in errors.items():
+                error, pick = test_error(method, parts, seed)
+                found.append(100 * error)
+                if method == "CV":
+                    picks[f"{pick['shrinkage']}, {pick['interpolation']:g}"] += 1
+        means.append([np.mean(found) for found in errors.values()])
+        cells = [
+            f"{np.mean(found):.2f} ± {np.std(found, ddof=1) / np.sqrt(n_splits):.2f}"
+            for found in errors.values()
+        ]
+        table.add(name, len(parts[0]), parts[0].shape[1], *cells)
+        chosen[name] = "; ".join(f"{what} ({times})" for what, times in picks.most_common(3))
+    table.add("**mean**", "", "", *(f"{value:.2f}" for value in np.mean(means, axis=0)))
+    ranks = np.mean([rankdata(row) for row in means], axis=0)
+    table.add("**mean rank**", "", "", *(f"{value:.2f}" for value in ranks))
+    return table, chosen
+
+
+def times_table(names):
+    """Time of a fit, and of the tuned ones as multiples of it."""
+    table = Table(
+        "Time of a fit: multiples of one GenerativeMetric, one thread",
+        ["set", "rows", "features", "GenerativeMetric, ms", "CV, cv=None", "CV"],
+    )
+    for name in names:
+        data = load(name)
+        if data is None:
+            continue
+        X, y = StandardScaler().fit_transform(data[0]), data[1]
+        one, plain, folds = (
+            seconds(partial(metric.fit, X, y), repeats=3)
+            for metric in (
+                GenerativeMetric(),
+                GenerativeMetricCV(cv=None, random_state=0),
+                GenerativeMetricCV(random_state=0),
+            )
+        )
+        table.add(name, *X.shape, short(1e3 * one), short(plain / one), short(folds / one))
+    return table
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=NAMES, metavar="set")
+    parser.add_argument("--splits", type=int, default=10)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore", message="Classes .* have a single row")
+    tables, picks = [], []
+    for share in SHARES:
+        table, chosen = errors_table(options.names, share, options.splits)
+        tables.append(table)
+        picks.append(chosen)
+    choice = Table(
+        "What was chosen most often: shrinkage, interpolation (times)",
+        ["set", *(f"{share:.0%}" for share in SHARES)],
+    )
+    for name in picks[0]:
+        choice.add(name, *(chosen[name] for chosen in picks))
+    tables += [choice, times_table(options.names)]
+    if options.names != NAMES or options.splits != 10:
+        return  # a part of the page is no page
+    head = PAGE.read_text("utf-8").split("<!-- tables -->")[0]
+    versions = (
+        f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
+        f"scikit-learn {sklearn.__version__}."
+    )
+    body = "\n".join(str(table) for table in tables)
+    PAGE.write_text(f"{head}<!-- tables -->\n\n{versions}\n\n{body}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""
+Clusters in a metric that they teach
+====================================
+
+k-means looks for round clusters. :class:`~genmetric.MetricKMeans` takes turns: clusters are taken for
+classes and give a metric, in which k-means finds clusters anew, until no label changes. Where the
+clusters are long and k-means nearly has them, the turns straighten them out.
+"""
+
+# %%
+# Three long clusters
+# -------------------
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import minmax_scale
+
+from genmetric import MetricKMeans
+from genmetric.datasets import load_dataset
+
+rng = np.random.default_rng(0)
+truth = np.repeat([0, 1, 2], 150)
+X = rng.normal(size=(450, 2)) * [0.35, 1.4]
+X[:, 0] += 2.2 * truth + 0.6 * X[:, 1]
+X = minmax_scale(X, (-1, 1))
+
+euclidean = KMeans(3, n_init=10, random_state=0).fit(X)
+model = MetricKMeans(3, random_state=0).fit(X)
+print(f"{model.n_iter_} rounds, ended by {model.stopped_by_}")
+
+# %%
+# Before and after
+# ----------------
+# The marks are the centres, in the space of the input; the ellipse is what the metric calls equally
+# far.
+
+colors = np.array(["#3b7dd8", "#d9730d", "#2e9e5b"])
+angle = np.linspace(0, 2 * np.pi, 100)
+fig, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharex=True, sharey=True)
+pictures = {
+    "Truth": (truth, None, np.eye(2)),
+    "k-means": (euclidean.labels_, euclidean.cluster_centers_, np.eye(2)),
+    "MetricKMeans": (model.labels_, model.cluster_centers_, model.metric_),
+}
+for ax, (name, (labels, centers, metric)) in zip(axes, pictures.items(), strict=True):
+    # The same colour for the cluster that is most like a true one.
+    names = [np.bincount(labels[truth == c], minlength=3).argmax() for c in range(3)]
+    order = np.argsort(names) if len(set(names)) == 3 else np.arange(3)
+    ax.scatter(*X.T, s=12, c=colors[order[labels]], alpha=0.7, linewidths=0)
+    if centers is not None:
+        ax.scatter(*centers.T, s=120, marker="P", c="black", edgecolors="white")
+        ellipse = np.linalg.solve(np.linalg.cholesky(metric).T, [np.cos(angle), np.sin(angle)])
+        ax.plot(*(0.16 * ellipse + [[0.72], [-0.75]]), color="black", linewidth=1.5)
+        ax.set_xlabel(f"adjusted Rand index {adjusted_rand_score(truth, labels):.2f}")
+    ax.set(title=name, aspect="equal", xticks=[], yticks=[])
+plt.show()
+
+# %%
+# Real sets, and where it does not help
+# -------------------------------------
+# The same on sets with known classes, nothing tuned. On iris and wine the clusters of k-means nearly
+# are the classes. On vehicle they are not, and the metric sharpens the wrong clusters. So look at the
+# clusters, not at how sharp they are.
+
+print(f"{'adjusted Rand index':<22}{'k-means':>8}{'MetricKMeans':>14}")
+for name in ("iris", "wine", "breast_cancer", "vehicle"):
+    rows, classes = load_dataset(name, return_X_y=True)
+    rows, n = minmax_scale(rows, (-1, 1)), len(np.unique(classes))
+    before = KMeans(n, n_init=10, random_state=0).fit_predict(rows)
+    after = MetricKMeans(n, random_state=0).fit_predict(rows)
+    scores = (adjusted_rand_score(classes, labels) for labels in (before, after))
+    print(f"{name:<22}{next(scores):>8.2f}{next(scores):>14.2f}")

@@ -1,0 +1,79 @@
+r"""
+Which rows carry the metric: M^UNI, M^KDE and M^GMM
+===================================================
+
+The metric learned is an average of local metrics, :math:`M = \sum_i \alpha_i M_i` (eq. eConvex).
+``combination`` says with which weights: equal ones (``"uniform"``), or proportional to the density
+of the rows, estimated in the space of the metric, metric and density in turns (Algorithm aDensity)
+-- by kernels (``"kde"``) or by one Gaussian a class (``"gmm"``). This example draws the weights over
+a plane.
+"""
+
+# %%
+# Three classes with long tails
+# -----------------------------
+# Far-off rows have extreme local metrics, and in a plain average each counts as much as any other.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.stats import multivariate_t
+
+from genmetric import GenerativeMetric
+from genmetric.plot import WeightPathDisplay
+
+rng = np.random.default_rng(0)
+shapes = {
+    (0.0, 0.0): [[0.5, 0.4], [0.4, 0.5]],
+    (2.5, 0.0): [[0.3, -0.2], [-0.2, 0.3]],
+    (1.0, 2.2): [[0.8, 0.0], [0.0, 0.1]],
+}
+X = np.vstack(
+    [
+        multivariate_t.rvs(middle, shape, df=2.5, size=150, random_state=rng)
+        for middle, shape in shapes.items()
+    ]
+)
+y = np.repeat([0, 1, 2], 150)
+
+metrics = {
+    name: GenerativeMetric(name, random_state=0).fit(X, y) for name in ("uniform", "kde", "gmm")
+}
+
+# %%
+# The weights
+# -----------
+# The area of a mark is the weight of the row (rows beyond the frame are not shown); crosses are rows of weight zero, which M^GMM holds out
+# to re-label the others by. The ellipse is what the metric calls equally far.
+
+angle = np.linspace(0, 2 * np.pi, 100)
+colors = np.array(["#3b7dd8", "#d9730d", "#2e9e5b"])
+
+fig, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharex=True, sharey=True)
+for ax, title, metric in zip(axes, ("UNI", "KDE", "GMM"), metrics.values(), strict=True):
+    weights = getattr(metric, "weights_", np.full(len(X), 1 / len(X)))
+    used = weights > 0
+    size = 22 * weights[used] * used.sum()
+    ax.scatter(*X[used].T, s=size, c=colors[y[used]], alpha=0.55, linewidths=0)
+    ax.scatter(*X[~used].T, s=16, marker="x", c="0.6", linewidths=0.8)
+    unit = metric.metric_ / np.sqrt(np.linalg.det(metric.metric_))
+    ellipse = np.linalg.solve(np.linalg.cholesky(unit).T, [np.cos(angle), np.sin(angle)])
+    ax.plot(*(0.9 * ellipse + [[5.2], [-3.0]]), color="black", linewidth=2)
+    effective = 1 / np.sum(weights**2)
+    ax.set(title=rf"$M^\mathrm{{{title}}}$: as {effective:.0f} equal rows", xlabel="$x_1$")
+    ax.set(xlim=(-4, 7), ylim=(-4.5, 6), aspect="equal")
+axes[0].set_ylabel("$x_2$")
+plt.show()
+
+# %%
+# The rounds
+# ----------
+# Each round estimates the density in the space of the last metric. They end where the metric stands
+# still.
+
+WeightPathDisplay.from_estimator(metrics["kde"])
+plt.show()
+
+# %%
+# The paper found M^KDE a little better than M^UNI on most small sets; the differences are within a
+# standard error or so on nearly all of them, and it costs a density of every row in every round. The
+# plain average is the default.

@@ -1,0 +1,65 @@
+r"""
+Energy instead of votes, and the margin it needs
+================================================
+
+:class:`~genmetric.EnergyClassifier` asks what the loss of LMNN would charge for a row in each class
+and takes the cheapest: the pull of the k nearest rows of the class, the rows of other classes that
+come within the margin of it, and those whose margin it invades. It works on any metric. One number
+has to be right, the margin. This example draws its effect on two sets.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+
+from genmetric import EnergyClassifier, GenerativeMetric
+from genmetric.datasets import load_dataset
+
+# %%
+# Error against the margin
+# ------------------------
+# The margin is ``margin_scale`` times the median of (squared distance to the nearest row of another
+# class less that to the nearest of the same class). Dashed: votes of the 3 nearest neighbours
+# in the same space.
+
+scales = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+n_splits = 5
+colors = {"Euclidean": "0.5", "GenerativeMetric": "#3b7dd8"}
+
+fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+for ax, (name, n_train) in zip(axes, (("vehicle", 500), ("letter", 2000)), strict=True):
+    X, y = load_dataset(name, return_X_y=True)
+    splits = StratifiedShuffleSplit(n_splits, train_size=n_train, test_size=340, random_state=0)
+    energies = {space: np.empty((len(scales), n_splits)) for space in colors}
+    votes = {space: np.empty(n_splits) for space in colors}
+    for r, (train, test) in enumerate(splits.split(X, y)):
+        scaler = StandardScaler().fit(X[train])
+        rows = scaler.transform(X[train]), scaler.transform(X[test])
+        for space in colors:
+            if space != "Euclidean":
+                metric = GenerativeMetric(shrinkage=None).fit(rows[0], y[train])
+                rows = tuple(metric.transform(part) for part in rows)
+            model = KNeighborsClassifier(3).fit(rows[0], y[train])
+            votes[space][r] = 1 - model.score(rows[1], y[test])
+            for i, scale in enumerate(scales):
+                model = EnergyClassifier(margin_scale=scale).fit(rows[0], y[train])
+                energies[space][i, r] = 1 - model.score(rows[1], y[test])
+    for space, color in colors.items():
+        values = 100 * energies[space]
+        noise = values.std(axis=1, ddof=1) / np.sqrt(n_splits)
+        ax.errorbar(scales, values.mean(axis=1), yerr=noise, color=color, marker="o", ms=4,
+                    label=f"{space}, energy")  # fmt: skip
+        ax.axhline(100 * votes[space].mean(), color=color, ls="--", lw=1, label=f"{space}, votes")
+    ax.set(xscale="log", xlabel="margin_scale", ylabel="error (%)", ylim=(0, None))
+    ax.set_xticks(scales, labels=[f"{s:g}" for s in scales])
+    ax.set_title(f"{name}, {n_train} training rows")
+    ax.spines[["top", "right"]].set_visible(False)
+axes[1].legend(frameon=False)
+plt.show()
+
+# %%
+# Energies beat votes in both spaces, and by less than the metric does. With too large a margin every
+# row invades every other's and the lead is lost. Where that sets in depends on the set: tune
+# ``margin_scale`` where errors are dear, and take 0.3 where there is no time to.

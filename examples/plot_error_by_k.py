@@ -1,0 +1,40 @@
+"""
+Error against the number of neighbours, before and after
+========================================================
+
+How much a learned metric helps, and whether it helps for every number of neighbours k: the
+cross-validated error on four sets, with Euclidean distances of standardised features and after
+:class:`~genmetric.GenerativeMetric`. A metric that only made up for a badly chosen k would lose its
+lead where the grey line is lowest.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from genmetric import GenerativeMetric
+from genmetric.datasets import load_dataset
+from genmetric.plot import ErrorByKDisplay
+
+folds = StratifiedKFold(5, shuffle=True, random_state=0)
+numbers = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
+
+metric = make_pipeline(StandardScaler(), GenerativeMetric())
+
+fig, axes = plt.subplots(1, 4, figsize=(13, 3.8), layout="constrained")
+for ax, name in zip(axes, ("vehicle", "segment", "german", "iris"), strict=True):
+    X, y = load_dataset(name, return_X_y=True)
+    display = ErrorByKDisplay.from_estimator(metric, X, y, n_neighbors=numbers, cv=folds, ax=ax)
+    for method, (ks, errors) in display.error_by_k.items():
+        best = errors.argmin()
+        print(f"{name:<10} {method:<26} least error {100 * errors[best]:4.1f} % at k = {ks[best]}")
+    ax.set(title=name, ylim=(0, None))
+    ax.set_xticks((1, 2, 5, 10, 20, 50), labels=(1, 2, 5, 10, 20, 50))
+    ax.get_legend().remove()
+fig.legend(display.lines_, display.error_by_k, loc="outside lower center", ncols=2, frameon=False)
+plt.show()
+
+# %%
+# On vehicle and segment nearly half of the errors go, for every k. On german the gain is small, and
+# on iris there is none to speak of: four features that tell the classes apart without help.

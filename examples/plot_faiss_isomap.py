@@ -1,0 +1,77 @@
+r"""
+A neighbour graph shared: faiss before Isomap
+=============================================
+
+Isomap, DBSCAN, spectral clustering and others begin with the graph of nearest neighbours.
+:class:`~genmetric.FaissNeighborsTransformer` (``pip install genmetric[ann]``) builds it once, and
+what comes after takes it with ``metric="precomputed"``. Here images of digits are laid out in the
+plane by Isomap, with neighbours in the space of pixels and in that of a metric learned from labels
+of other images.
+"""
+
+# %%
+# Digits and a metric
+# -------------------
+# A third of scikit-learn's digits lends its labels to the metric; the other rows are embedded and
+# their labels only colour the picture.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.cluster import DBSCAN
+from sklearn.manifold import Isomap
+from sklearn.metrics import adjusted_rand_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+
+from genmetric import FaissNeighborsTransformer, GenerativeMetric
+from genmetric.datasets import load_digits
+
+X, y = load_digits(return_X_y=True)
+y = np.asarray(y).astype(int)
+order = np.random.default_rng(0).permutation(len(X))
+lend, show = order[:600], order[600:]
+metric = GenerativeMetric(shrinkage=0.3).fit(X[lend], y[lend])
+spaces = {"pixels": X[show], "learned metric": metric.transform(X[show])}
+
+# %%
+# One graph, two uses
+# -------------------
+# The transformer stores for every row its 30 nearest and itself. Isomap takes the 12 nearest of
+# them as neighbours; a classifier could take five from the same graph.
+
+graphs = {
+    name: FaissNeighborsTransformer(n_neighbors=30).fit_transform(rows)
+    for name, rows in spaces.items()
+}
+fig, axes = plt.subplots(1, 2, figsize=(10, 5), layout="constrained")
+for ax, (name, graph) in zip(axes, graphs.items(), strict=True):
+    plane = Isomap(n_neighbors=12, metric="precomputed").fit_transform(graph)
+    half = len(show) // 2
+    knn = KNeighborsClassifier(5).fit(plane[:half], y[show[:half]])
+    error = 1 - knn.score(plane[half:], y[show[half:]])
+    for digit in range(10):
+        points = plane[y[show] == digit]
+        ax.scatter(*points.T, s=4, color=f"C{digit}")
+        ax.text(*np.median(points, axis=0), str(digit), ha="center", va="center", weight="bold")
+    ax.set(title=f"{name}: 5 nearest in the plane err on {error:.1%}", xticks=[], yticks=[])
+    print(f"{name}: error of 5 nearest neighbours in the plane {error:.3f}")
+
+# %%
+# The same transformer in a pipeline
+# ----------------------------------
+# DBSCAN reads neighbourhoods off the graph too. Its radius is set so that half of the rows have
+# ten neighbours within it.
+
+for name, rows in spaces.items():
+    tenth = FaissNeighborsTransformer().fit(rows).kneighbors(n_neighbors=10)[0][:, -1]
+    model = make_pipeline(
+        FaissNeighborsTransformer(n_neighbors=50),
+        DBSCAN(eps=np.median(tenth), min_samples=10, metric="precomputed"),
+    )
+    labels = model.fit_predict(rows)
+    print(
+        f"{name}: DBSCAN finds {labels.max() + 1} clusters, adjusted Rand index "
+        f"{adjusted_rand_score(y[show], labels):.2f}"
+    )
+
+plt.show()
