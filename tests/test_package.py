@@ -37,8 +37,12 @@ def test_typed():
     assert files("genmetric").joinpath("py.typed").is_file()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_the_code_on_the_first_pages_runs(page):
+PAGES = ["README.md", "docs/index.md", "docs/migrating.md"]
+PAGES += sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "guide").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/guide/index.md"])
+def test_the_code_on_the_pages_runs(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
     assert blocks
     names = {}

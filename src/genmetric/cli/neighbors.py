@@ -65,7 +65,7 @@ def neighbors(
     asked = opened(queries, options)
     same = reference.samefile(queries)
     with (
-        progress_bar("neighbors", quiet=options["quiet"]) as advance,
+        progress_bar("neighbors", quiet=options["quiet"] or output is None) as advance,
         table_output(output, reference, queries, model) as writer,
     ):
         references = _References(known, loaded.recipe, options)

@@ -44,7 +44,7 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
     options["keep"] = [*asked, *([known] if known is not None else [])]
     wrong = judged = 0
     with (
-        progress_bar("predict", quiet=options["quiet"]) as advance,
+        progress_bar("predict", quiet=options["quiet"] or output is None) as advance,
         table_output(output, data, model) as writer,
     ):
         for rows, columns in applied_batches(table, loaded.recipe, options, advance):

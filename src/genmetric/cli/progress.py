@@ -36,7 +36,9 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[str, 
         rich.TaskProgressColumn(),
         rich.TimeElapsedColumn(),
     ]
-    with rich.Progress(*columns, console=console, transient=True) as bars:
+    # Without redirection: what a command prints is for its own standard output.
+    options = {"transient": True, "redirect_stdout": False, "redirect_stderr": False}
+    with rich.Progress(*columns, console=console, **options) as bars:
         task = bars.add_task(title, total=1.0)
 
         def advance(text: str, share: float) -> None:

@@ -33,10 +33,13 @@ def transform(model: Path, data: Path, output: Path | None, **options: Any) -> N
     names = [f"{options['prefix']}{j + 1}" for j in range(len(into.factor))]
     table = opened(data, options)
     with (
-        progress_bar("transform", quiet=options["quiet"]) as advance,
+        progress_bar("transform", quiet=options["quiet"] or output is None) as advance,
         table_output(output, data, model) as writer,
     ):
         for rows, columns in applied_batches(table, loaded.recipe, options, advance):
+            twice = [name for name in columns if name in names]
+            if twice:
+                raise click.UsageError(f"{twice[0]!r} names a column twice. Use another --prefix.")
             z = into(rows.X)
             columns.update({name: z[:, j] for j, name in enumerate(names)})
             writer.write(columns)

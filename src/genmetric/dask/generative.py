@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import one_blas_thread
 from genmetric._extras import need
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
 from genmetric.dask.blocks import Blocks, aligned_blocks
@@ -100,6 +101,7 @@ class DaskGenerativeMetric(TransformerMixin, BaseEstimator):
         self.priors = priors
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, *, classes: ArrayLike | None = None) -> DaskGenerativeMetric:
         """Fit the Gaussians in one pass over the blocks, average local metrics in another.
 

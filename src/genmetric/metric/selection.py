@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
@@ -13,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
 from genmetric._chunks import one_blas_thread
+from genmetric._quiet import quiet
 from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
@@ -221,9 +221,8 @@ class GenerativeMetricCV(LocalGeometryMixin, BaseEstimator):
             )
         errors = np.zeros((len(shrinkages), len(interpolations), len(k)))
         n_queries = sum(len(part.queries) for part in parts)
-        with one_blas_thread(), warnings.catch_warnings():
-            # What there is to say about the classes the fit of the chosen metric says, once.
-            warnings.simplefilter("ignore", UserWarning)
+        # What there is to say about the classes the fit of the chosen metric says, once.
+        with one_blas_thread(), quiet(UserWarning):
             for part in parts:
                 # Rows of the search alone, in the frame: sizes and offsets do no harm there.
                 rows = np.union1d(part.queries, references)

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from genmetric._chunks import one_blas_thread
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, IntArray
 from genmetric._validation import form_points, refuse_lazy
 from genmetric.density.frame import SMALLEST, Frame
@@ -256,6 +257,7 @@ def _naming(number: int) -> Iterator[None]:
 class StreamingMixin:
     """`fit_batches` and `partial_fit` of :class:`~genmetric.GenerativeMetric`."""
 
+    @all_or_nothing
     def fit_batches(self: Any, make_batches: Callable[[], Iterable[tuple[Any, Any]]]) -> Any:
         """Fit on rows that do not fit in memory, in two passes over batches of them.
 
@@ -320,6 +322,7 @@ class StreamingMixin:
         assert total is not None
         return finish(self, job, total)
 
+    @all_or_nothing
     def partial_fit(self: Any, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Any:
         """Learn from more rows.
 
@@ -355,6 +358,7 @@ class StreamingMixin:
         with one_blas_thread():
             new = ClassTally.of(x, labels, classes=classes, n_jobs=self.n_jobs)
             tally = new if tally is None else tally.merge(new)
+            reservoir = replace(reservoir)  # the one there is stays, should what follows fail
             reservoir.add(x)
             seen = tally.settled()
             if len(seen.classes) < 2:

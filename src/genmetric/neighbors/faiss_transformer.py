@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import check_n_jobs, row_chunks
+from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count, refuse_lazy
 from genmetric.density.frame import Frame
@@ -128,6 +129,7 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: ArrayLike, y: object = None) -> FaissNeighborsTransformer:
         """Build the index.
 

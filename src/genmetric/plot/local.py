@@ -229,10 +229,12 @@ class LocalMetricsDisplay:
         step = np.asarray(self.spacing)
         centre = np.array([high[0] + 1.4 * step[0], low[1] + 1.75 * step[1]])
         outline = centre + 2 * ellipses(self.metric[None], step)[0]
-        ax.fill(*outline.T, facecolor="none", edgecolor="black", linewidth=2)
+        ax.fill(*outline.T, facecolor="none", edgecolor="black", linewidth=2, zorder=4)
         corner, size = centre - 1.4 * step, 2.8 * step
         ax.add_patch(
-            patches.Rectangle(corner, *size, facecolor="none", edgecolor=QUIET, linewidth=0.6)
+            patches.Rectangle(
+                corner, *size, facecolor="white", edgecolor=QUIET, linewidth=0.6, zorder=3
+            )
         )
         ax.annotate(
             "learned metric",

@@ -131,7 +131,7 @@ def read_rows(table: TableFile, recipe: Recipe, **options: Any) -> Rows:
 
 
 def _check_columns(table: TableFile, recipe: Recipe) -> None:
-    absent = [c.name for c in recipe.columns if c.name not in table.names]
+    absent = [c.name for c in recipe.columns if c.name not in table.kinds]
     if len(absent) == 1:
         find_column(table, absent[0], "a feature of the model")
     if absent:

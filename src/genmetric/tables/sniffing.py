@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import io
 import itertools
@@ -14,7 +15,7 @@ from pathlib import Path
 from genmetric._extras import need
 
 #: Bytes read to find out about a file.
-HEAD_BYTES = 1 << 18
+HEAD_BYTES = 1 << 22
 
 #: First bytes of compressed files that pyarrow can read, and its name for them.
 COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -165,11 +166,12 @@ def sniff_delimiter(text: str, *, whole: bool) -> str:
 
 
 def _cells(text: str, delimiter: str, n_lines: int) -> list[list[str]]:
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
-    try:
-        return [line for line in itertools.islice(reader, n_lines) if line]
-    except csv.Error:
-        return []
+    lines: list[list[str]] = []
+    # A cell without end, of a quote that is not closed, is an error: lines before it tell enough.
+    with contextlib.suppress(csv.Error):
+        reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+        lines.extend(line for line in itertools.islice(reader, n_lines) if line)
+    return lines
 
 
 def first_lines(text: str, delimiter: str, n_lines: int = 200) -> list[list[str]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from genmetric._extras import need
 from genmetric.tables.sniffing import (
+    HEAD_BYTES,
     TableError,
     check_names,
     decode_head,
@@ -27,7 +30,7 @@ Kind = Literal["number", "text", "date", "other"]
 MISSING = ["?"]
 
 #: Bytes of CSV text that become one batch.
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 
 #: Bytes of numbers in one batch of a Parquet file.
 BATCH_BYTES = 16 << 20
@@ -104,15 +107,15 @@ class CSVFile(TableFile):
         Name that pyarrow knows.
     decimal_point : str
         Point or comma.
-    header : tuple of str
-        Names as they stand in the file.
+    line_length : int
+        Of the longest of the first lines, in characters.
     """
 
     delimiter: str = ","
     encoding: str = "utf-8"
     compression: str | None = None
     decimal_point: str = "."
-    header: tuple[str, ...] = field(default=())
+    line_length: int = 0
 
     def batches(self, columns: dict[str, Kind]) -> Iterator[Any]:  # noqa: D102
         pa = need("pyarrow", "cli")
@@ -122,26 +125,30 @@ class CSVFile(TableFile):
             raise self._explain(columns, error) from error
 
     def _read(self, columns: dict[str, Kind], *, threads: bool) -> Iterator[Any]:
-        pa, csv = need("pyarrow", "cli"), need("pyarrow.csv", "cli")
+        pa, arrow_csv = need("pyarrow", "cli"), need("pyarrow.csv", "cli")
         # Numbered names: those of the file may repeat once spaces are gone, or be empty.
-        numbers = {name: str(self.names.index(name)) for name in columns}
+        place = {name: str(number) for number, name in enumerate(self.names)}
+        numbers = {name: place[name] for name in columns}
         words = {True: pa.bool_(), False: pa.float64()}
         types = {
             numbers[name]: words[name in self.booleans] if kind == "number" else pa.string()
             for name, kind in columns.items()
         }
         with pa.input_stream(str(self.path), compression=self.compression) as stream:
-            reader = csv.open_csv(
+            reader = arrow_csv.open_csv(
                 stream,
-                read_options=csv.ReadOptions(
+                read_options=arrow_csv.ReadOptions(
                     use_threads=threads,
-                    block_size=BLOCK_BYTES,
+                    # A line longer than a block cannot be read; bytes are up to 4 a character.
+                    block_size=max(BLOCK_BYTES, 16 * self.line_length),
                     encoding=self.encoding,
                     column_names=[str(number) for number in range(len(self.names))],
                     skip_rows_after_names=1,
                 ),
-                parse_options=csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                convert_options=csv.ConvertOptions(
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=self.delimiter, newlines_in_values=True
+                ),
+                convert_options=arrow_csv.ConvertOptions(
                     column_types=types,
                     include_columns=list(types),
                     null_values=_missing_words(),
@@ -200,7 +207,6 @@ class ParquetFile(TableFile):
         try:
             # With pre_buffer all that was read stays in memory until the file is closed.
             with parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False) as file:
-                # Names with a dot are read as paths of nested columns: those are refused before.
                 for batch in file.iter_batches(rows, columns=names):
                     arrays = [
                         _as_kind(batch.column(batch.schema.get_field_index(name)), columns[name])
@@ -250,8 +256,6 @@ def open_table(
 def _open_csv(
     path: Path, head: bytes, compression: str | None, delimiter: str | None, encoding: str | None
 ) -> CSVFile:
-    from genmetric.tables.sniffing import HEAD_BYTES
-
     whole = len(head) < HEAD_BYTES
     text, encoding = decode_head(head, path, encoding)
     if delimiter is None:
@@ -261,7 +265,12 @@ def _open_csv(
     lines = first_lines(text, delimiter)
     if not lines:
         raise TableError(f"{path}: the file has no lines.")
-    if not whole and len(lines) > 2:
+    if not whole and len(lines) < 3:
+        raise TableError(
+            f"{path}: its first lines are longer than {HEAD_BYTES >> 20} MB each. Is a quote not "
+            "closed, or the delimiter another (--delimiter)?"
+        )
+    if not whole:
         lines = lines[:-1]
     names = check_names(lines[0], path)
     if len(lines) < 2:
@@ -281,7 +290,7 @@ def _open_csv(
         encoding,
         compression,
         decimal,
-        tuple(lines[0]),
+        max(map(len, text.splitlines())),
     )
 
 
@@ -289,34 +298,32 @@ def _csv_kinds(
     names: Sequence[str], lines: Sequence[Sequence[str]], decimal: str
 ) -> tuple[dict[str, Kind], dict[str, str], frozenset[str], frozenset[str]]:
     """Kinds of columns from their first cells, by pyarrow's rules for what a cell is."""
-    pa, csv = need("pyarrow", "cli"), need("pyarrow.csv", "cli")
-    kinds: dict[str, Kind] = {}
-    examples: dict[str, str] = {}
-    whole: set[str] = set()
-    booleans: set[str] = set()
-    missing = set(_missing_words())
-    for j, name in enumerate(names):
-        cells = [line[j].strip() for line in lines if j < len(line)]
-        cells = [cell for cell in cells if cell not in missing]
-        if not cells:
-            kinds[name] = "number"  # A column of no values so far takes what comes.
-            continue
-        # One quoted cell a line: what is inside cannot be mistaken for structure.
-        text = "\n".join('"' + cell.replace('"', '""') + '"' for cell in ["c", *cells])
-        column = csv.read_csv(
-            pa.BufferReader(text.encode("utf-8", "replace")),
-            parse_options=csv.ParseOptions(newlines_in_values=True),
-            convert_options=csv.ConvertOptions(decimal_point=decimal),
-        )
-        type_ = column.schema.types[0]
-        kinds[name] = kind_of(type_)
-        if pa.types.is_integer(type_):
-            whole.add(name)
-        elif pa.types.is_boolean(type_):
-            booleans.add(name)
-        few = list(dict.fromkeys(cells))[:3]
-        examples[name] = ", ".join(repr(cell[:20]) for cell in few)
-    return kinds, examples, frozenset(whole), frozenset(booleans)
+    pa, arrow_csv = need("pyarrow", "cli"), need("pyarrow.csv", "cli")
+    cells = [[cell.strip() for cell in line] for line in lines]
+    # Written anew with every cell in quotes: spaces are gone, and nothing else has a meaning.
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+    writer.writerow(range(len(names)))
+    writer.writerows(cells)
+    found = arrow_csv.read_csv(
+        pa.BufferReader(text.getvalue().encode("utf-8", "replace")),
+        # All in one block, whose size is limited: the first lines of wide tables are long.
+        read_options=arrow_csv.ReadOptions(block_size=2 * len(text.getvalue()) + 1024),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            null_values=_missing_words(), decimal_point=decimal
+        ),
+    )
+    types = dict(zip(names, found.schema.types, strict=True))
+    # A column of no values so far has the type null: a number, and takes what comes.
+    kinds = {name: kind_of(type_) for name, type_ in types.items()}
+    examples = {
+        name: ", ".join(repr(cell[:20]) for cell in list(dict.fromkeys(column))[:3])
+        for name, column in zip(names, zip(*cells, strict=True), strict=False)
+    }
+    whole = frozenset(name for name, type_ in types.items() if pa.types.is_integer(type_))
+    booleans = frozenset(name for name, type_ in types.items() if pa.types.is_boolean(type_))
+    return kinds, examples, whole, booleans
 
 
 def _open_parquet(path: Path) -> ParquetFile:
