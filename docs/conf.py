@@ -1,6 +1,7 @@
 """Sphinx configuration of the genmetric pages."""
 
 import os
+import re
 
 from sphinx_gallery.sorting import ExplicitOrder
 
@@ -72,7 +73,6 @@ sphinx_gallery_conf = {
         ]
     ),
     "doc_module": ("genmetric",),
-    "reference_url": {"genmetric": None},
     "backreferences_dir": "generated/backreferences",
     "parallel": 2,
     "nested_sections": False,
@@ -92,3 +92,16 @@ html_theme_options = {
     "footer_end": [],
 }
 html_sidebars = {"index": []}
+
+
+def escape_underscores(*event):
+    """Let ``shape (n_iter_,)`` be a name: reStructuredText takes a last underscore for a link."""
+    lines = event[-1]
+    for i, line in enumerate(lines):
+        if " of shape (" in line:
+            lines[i] = re.sub(r"(\w)_(?=[,)])", r"\1\\_", line)
+
+
+def setup(app):
+    """Before numpydoc, which listens with priority 500."""
+    app.connect("autodoc-process-docstring", escape_underscores, priority=400)

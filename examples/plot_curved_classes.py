@@ -56,8 +56,7 @@ plt.show()
 # ----------------------
 # The error of 3 nearest neighbours on fresh rows, five draws of 300 training rows each. Seen with one
 # Gaussian a class, the moons differ in one oblique direction only; a mixture sees that both of their
-# features matter everywhere and the noise nowhere. More Gaussians than the classes need make the
-# local metrics noisy, and the gain goes.
+X
 
 numbers = (1, 2, 3, 4, 6)
 errors = np.empty((1 + len(numbers), 5))
