@@ -56,7 +56,8 @@ plt.show()
 # ----------------------
 # The error of 3 nearest neighbours on fresh rows, five draws of 300 training rows each. Seen with one
 # Gaussian a class, the moons differ in one oblique direction only; a mixture sees that both of their
-X
+# features matter everywhere and the noise nowhere. Two Gaussians a class do that already; more of them
+# bring nothing here.
 
 numbers = (1, 2, 3, 4, 6)
 errors = np.empty((1 + len(numbers), 5))
@@ -80,6 +81,6 @@ plt.show()
 
 # %%
 # Without the noise no metric helps here: in two features, with so many rows, neighbours are near
-# enough under any distance. One Gaussian a class even doubles the error then, since its one metric
-# for all of the plane presses the moons together. A class model that does not fit is a reason not to
+# enough under any distance. One Gaussian a class even does harm: with 60 training rows the error was 3.0
+# per cent Euclidean, 6.1 with one Gaussian a class and 3.1 with three. A class model that does not fit is a reason not to
 # use the metric; cross-validation shows it.

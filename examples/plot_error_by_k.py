@@ -36,5 +36,6 @@ fig.legend(display.lines_, display.error_by_k, loc="outside lower center", ncols
 plt.show()
 
 # %%
-# On vehicle and segment nearly half of the errors go, for every k. On german the gain is small, and
-# on iris there is none to speak of: four features that tell the classes apart without help.
+# On vehicle two fifths of the errors go at the best k, on segment a third, on german a seventh; the blue
+# line is below the grey one nearly everywhere. On iris the two lie within one or two rows of each other
+# up to k = 10: four features that tell the classes apart without help.

@@ -128,11 +128,21 @@ def test_a_signal_in_a_fit_of_several_threads():
         while True:
             before = metric.fit(X, y).metric_
 
-    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+    stopped = threading.Event()
+
+    def interrupt():
+        # Again after a while: Python drops an interrupt that hits a destructor.
+        wait = 0.3
+        while not stopped.wait(wait):
+            signal.raise_signal(signal.SIGINT)
+            wait = 20
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
         fit_forever()
-    timer.join()
+    stopped.set()
+    thread.join()
     assert metric.metric_ is before
     deadline = time.monotonic() + 10
     while blas_threads() != {2} and time.monotonic() < deadline:

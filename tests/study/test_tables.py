@@ -61,7 +61,7 @@ def test_stale_records_are_left_out():
 def test_main_table():
     results = collect(SMALL, records_of(SMALL, ["iris", "wine"]))
     table = main_table(results)
-    assert table.columns == ["method", "Wine", "Iris", "average rank, six methods"]
+    assert table.columns == ["method", "Wine", "Iris", "average rank"]
     assert [row[0] for row in table.rows] == [m.title for m in SMALL.methods]
     assert "[1.80]" in table.rows[4][1]
     # The made-up errors rise with the place of a method.

@@ -35,8 +35,7 @@ class FactorModel(GaussianDensityMixin, BaseEstimator):
     n_components : int or "cv", default=2
         Factors, at most two less than distinct rows and one less than features. ``"cv"`` takes the
         number of largest likelihood of left-out rows, in five folds: 0, 1, 2, ... are tried until
-        three in a row bring no gain, or `max_components`. (The Bayesian information criterion
-        takes far too many where there are fewer rows than features.)
+        three in a row bring no gain, or `max_components`.
     noise : {"diagonal", "isotropic"}, default="diagonal"
         One noise a feature (factor analysis, by EM; follows a change of units of the features) or
         one for all (probabilistic principal components, in closed form; follows a rotation).

@@ -17,6 +17,7 @@ from genmetric.study.isomap import metric_spaces as isomap_spaces
 from genmetric.study.problems import PROBLEMS
 from genmetric.study.ranks import Ranking, mean_and_error
 from genmetric.study.tables import (
+    MARKS,
     Results,
     TextTable,
     csv_text,
@@ -256,6 +257,15 @@ def isomap_table(data_dir: str | None = None, *, n_each: int = 400) -> tuple[Tex
     return TextTable("Isomap", columns, rows, note), draw_embeddings(planes, y)
 
 
+def _page_cell(text: str) -> Any:
+    """A cell that keeps a mean and its error on one line, coloured by its mark."""
+    from genmetric.report import Cell
+
+    marks = {MARKS["better"]: "good", MARKS["worse"]: "bad"}
+    found = next((mark for sign, mark in marks.items() if text.endswith(sign)), None)
+    return Cell(text.replace(" ± ", "\u00a0±\u00a0"), found)
+
+
 def write_page(
     all_results: Sequence[Results], path: Path, *, isomap: tuple[TextTable, Any] | None = None
 ) -> Path:
@@ -288,7 +298,8 @@ def write_page(
             continue
         section = page.section(results.experiment.title)
         for table in tables:
-            section.table(table.columns, table.rows, caption=table.title)
+            rows = [[_page_cell(text) for text in row] for row in table.rows]
+            section.table(table.columns, rows, caption=table.title)
             if table.note:
                 section.paragraph(table.note, note=True)
         for title, ranking in rankings(results).items():

@@ -272,7 +272,7 @@ def main_table(results: Results, *, refit: bool = False) -> TextTable:
     }
     rankings = {title: pair for title, pair in rankings.items() if pair[1] is not None}
     columns = ["method", *(PROBLEMS[p].title for p in results.problems)]
-    columns += [f"average rank, {title}" for title in rankings]
+    columns += ["average rank" for _ in rankings]
     rows = []
     for method in results.methods:
         row = [method.title]
@@ -401,7 +401,6 @@ def csv_text(all_results: Sequence[Results]) -> str:
             "paper_standard_error",
             "against_paper",
             "with_validation_rows_against_paper",
-            "seconds_a_split",
         ]
     )
     for results in all_results:
@@ -411,7 +410,6 @@ def csv_text(all_results: Sequence[Results]) -> str:
             paper = cell.paper or (np.nan, np.nan)
             numbers = (cell.mean, cell.stderr, *refit, *paper)
             mean, stderr, refit_mean, refit_error, printed, printed_error = map(_number, numbers)
-            seconds = np.mean([r.seconds for r in cell.records]) if cell.records else np.nan
             writer.writerow(
                 [
                     results.experiment.name,
@@ -427,7 +425,6 @@ def csv_text(all_results: Sequence[Results]) -> str:
                     printed_error,
                     cell.mark,
                     cell.refit_mark,
-                    _number(float(seconds)),
                 ]
             )
     return out.getvalue()
