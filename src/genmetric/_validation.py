@@ -199,6 +199,34 @@ def encode_classes(y: AnyArray, estimator: Any) -> tuple[AnyArray, IntArray]:
     return classes, codes
 
 
+def codes_among(classes: AnyArray, labels: AnyArray, name: str, advice: str) -> IntArray:
+    """Class index of labels whose classes are known.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Class names, ascending.
+    labels : ndarray of shape (n_samples,)
+        Labels.
+    name, advice : str
+        Name of the labels, and what to do, in the error where one is no class.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Indices into `classes`.
+    """
+    codes = np.searchsorted(classes, labels)
+    known = classes[np.minimum(codes, len(classes) - 1)] == labels
+    if not np.all(known):
+        strange = np.unique(labels[~np.asarray(known)])
+        raise ValueError(
+            f"{name} has labels {strange.tolist()} that are none of the classes "
+            f"{classes.tolist()}. {advice}"
+        )
+    return np.asarray(codes, np.intp)
+
+
 def labelled_rows(
     estimator: Any, X: Any, y: Any, **options: Any
 ) -> tuple[AnyArray, AnyArray, AnyArray, IntArray]:

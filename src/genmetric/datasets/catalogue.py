@@ -46,6 +46,13 @@ class DatasetRecord:
         How a generated set is drawn.
     bayes_error : float or None
         The least error of any classifier, where it is known.
+
+    Examples
+    --------
+    >>> from genmetric.datasets import CATALOGUE
+    >>> record = CATALOGUE["vehicle"]
+    >>> record.n_samples, record.n_features, record.class_names
+    (846, 18, ('bus', 'opel', 'saab', 'van'))
     """
 
     name: str

@@ -19,6 +19,11 @@ _IMAGE_POSITIVE = ("brickface", "sky", "foliage", "path")
 def list_datasets() -> list[str]:
     """Names that :func:`load_dataset` knows, those that need no data directory or network first.
 
+    Returns
+    -------
+    list of str
+        The names.
+
     Examples
     --------
     >>> from genmetric.datasets import list_datasets
@@ -202,7 +207,7 @@ def load_three_normal(
 def load_two_normal(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Generate two Gaussian classes. As :func:`load_three_normal`."""
+    """Generate two Gaussian classes, as :func:`load_three_normal` does. As :func:`load_dataset`."""
     return load_dataset("two_normal", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 

@@ -36,6 +36,14 @@ class NormalClasses:
         How far the basis of each class is turned.
     seed : int
         Of the parameters; the rows are drawn with the next.
+
+    Examples
+    --------
+    >>> from genmetric.datasets import CATALOGUE
+    >>> recipe = CATALOGUE["three_normal"].recipe
+    >>> X, y = recipe.draw(n_per_class=10, seed=1)
+    >>> recipe.log_densities(X).shape
+    (30, 3)
     """
 
     n_classes: int
@@ -105,7 +113,18 @@ class NormalClasses:
         return X, np.repeat(np.arange(self.n_classes), n)
 
     def log_densities(self, X: AnyArray) -> FloatArray:
-        """Logarithm of each class density at each row, up to a constant, (n_rows, n_classes)."""
+        """Logarithm of each class density at each row, up to a common constant.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Log-densities.
+        """
         columns = []
         for mean, factor in zip(*self.parameters(), strict=True):
             z = solve_triangular(factor, (X - mean).T, lower=True)

@@ -125,6 +125,20 @@ def load(path: str | os.PathLike[str]) -> Any:
     --------
     save : Save an estimator.
     read_header : What a model file holds, without its arrays.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import genmetric
+    >>> from genmetric.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = genmetric.GenerativeMetric().fit(X, y)
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = genmetric.save(metric, Path(folder) / "iris.gm")
+    ...     again = genmetric.load(Path(folder) / "iris.gm")
+    >>> bool((again.transform(X) == metric.transform(X)).all())
+    True
     """
     from genmetric.files.state import Decoder
 

@@ -21,6 +21,7 @@ from scipy.special import logsumexp
 from sklearn.neighbors import KNeighborsClassifier
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric._validation import codes_among
 from genmetric.density.frame import Frame
 from genmetric.density.gaussian import ClassGaussians, GaussianDensity
 from genmetric.density.kernel_density import RateFit, fit_rate, kernel_sums
@@ -403,7 +404,8 @@ def combine_by_density(
         ) -> ClassGaussians:
             return fit_class_gaussians(estimator, inside, codes, known, stats, None, weight)
 
-        codes = class_codes(held_out.labels, job.classes)
+        advice = "Leave such rows out of X_val and y_val."
+        codes = codes_among(job.classes, held_out.labels, "y_val", advice)
         density = ClassMixtureWeights(
             x, frequency, rows, beside, codes, len(job.classes), gaussians, job.n_jobs
         )
@@ -423,16 +425,3 @@ def combine_by_density(
     if isinstance(density, KernelDensityWeights):
         widths = frame.scale / np.sqrt(density.rates)
     return replace(found, stderr=stderr, bandwidths=widths)
-
-
-def class_codes(labels: AnyArray, classes: AnyArray) -> IntArray:
-    """Class index of held-out labels; a label that no training row has is an error."""
-    codes = np.searchsorted(classes, labels)
-    known = classes[np.minimum(codes, len(classes) - 1)] == labels
-    if not np.all(known):
-        strange = np.unique(labels[~np.asarray(known)])
-        raise ValueError(
-            f"y_val has labels {strange.tolist()} that no training row has. Leave such rows out of "
-            "X_val and y_val."
-        )
-    return np.asarray(codes, np.intp)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from genmetric._chunks import one_blas_thread
 from genmetric._rollback import all_or_nothing
 from genmetric._typing import AnyArray, ArrayLike, IntArray
-from genmetric._validation import form_points, refuse_lazy
+from genmetric._validation import codes_among, form_points, refuse_lazy
 from genmetric.density.frame import SMALLEST, Frame
 from genmetric.density.statistics import ClassStatistics, class_statistics
 from genmetric.geometry.summation import MetricSum
@@ -62,7 +62,8 @@ class ClassTally:
         if classes is None:
             found, codes = _encoded(labels)
         else:
-            found, codes = classes, _codes_among(classes, labels)
+            advice = "Name all classes, or none of them."
+            found, codes = classes, codes_among(classes, labels, "y", advice)
         fixed, n_features = classes is not None, X.shape[1]
         if len(X) > FRAME_ROWS:
             # Frames only keep numbers small. That of some rows does, unless others are unlike them.
@@ -139,19 +140,6 @@ def _encoded(labels: AnyArray) -> tuple[AnyArray, IntArray]:
         # Each twice: of names that all differ scikit-learn warns.
         check_classification_targets(np.tile(found, 2))
     return found, codes
-
-
-def _codes_among(classes: AnyArray, labels: AnyArray) -> IntArray:
-    """Class index of each label."""
-    codes = np.searchsorted(classes, labels)
-    known = classes[np.minimum(codes, len(classes) - 1)] == labels
-    if not np.all(known):
-        strange = np.unique(labels[~np.asarray(known)])
-        raise ValueError(
-            f"y has labels {strange.tolist()} that are none of the classes {classes.tolist()}. "
-            "Name all classes, or none of them."
-        )
-    return np.asarray(codes, np.intp)
 
 
 def _union(left: AnyArray, right: AnyArray) -> AnyArray:
