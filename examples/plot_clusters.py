@@ -5,6 +5,9 @@ Clusters in a metric that they teach
 k-means looks for round clusters. :class:`~genmetric.MetricKMeans` takes turns: clusters are taken for
 classes and give a metric, in which k-means finds clusters anew, until no label changes. Where the
 clusters are long and k-means nearly has them, the turns straighten them out.
+
+The rows are generated, and chosen so that the effect shows: the results pages say what to expect of
+real ones.
 """
 
 # %%

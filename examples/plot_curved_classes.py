@@ -6,6 +6,9 @@ The local metrics follow from a density of each class, and one Gaussian is a poo
 class. :class:`~genmetric.GaussianMixtureModel` takes several. This example draws the local metrics of
 both over two half-moons, and then hides the moons among features that are nothing but noise, which the
 metric has to find out.
+
+The rows are generated, and chosen so that the effect shows: the results pages say what to expect of
+real ones.
 """
 
 # %%

@@ -7,6 +7,9 @@ classes are as likely there as here, along others they are not. From a density o
 :class:`~genmetric.GenerativeMetric` works out at every point the metric that measures directions by
 this cost. This example draws these local metrics as ellipses and their average as the space in
 which it is a circle.
+
+The rows are generated, and chosen so that the effect shows: the results pages say what to expect of
+real ones.
 """
 
 # %%

@@ -6,6 +6,9 @@ A nonlinear combination of local metrics (eq. eNonlinear): the rows are parted i
 metrics of each region averaged, and each average gives Gaussian kernels of many bandwidths.
 :class:`~genmetric.SimpleMKLClassifier` learns which of them a support vector machine should use, and
 how much of each (eq. eMKL). No bandwidth is chosen by hand.
+
+The rows are generated, and chosen so that the effect shows: the results pages say what to expect of
+real ones.
 """
 
 # %%
