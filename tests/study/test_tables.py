@@ -193,8 +193,10 @@ def test_a_page_keeps_its_head(tmp_path):
     assert text.startswith("# By hand\n\nWhy.\n\n<!-- tables -->\n\n## ")
     assert "old" not in text
     assert "(small_ranks.svg)" in text
+    figure = (tmp_path / "small_ranks.svg").read_bytes()
     write_files([results], tmp_path)
     assert page.read_text("utf-8") == text
+    assert (tmp_path / "small_ranks.svg").read_bytes() == figure
 
 
 def test_diagram_names_all_methods():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_consistent_length, validate_data
 
 from genmetric._chunks import one_blas_thread
 from genmetric._rollback import all_or_nothing
@@ -159,7 +159,9 @@ def batch_tally(
     """First pass over one batch: its class statistics, or None where it has no rows."""
     refuse_lazy(X)
     refuse_lazy(y, "y")
-    if len(X) == 0 and len(y) == 0:
+    # Before anything is said of rows: an empty batch with labels is one that does not line up.
+    check_consistent_length(X, y)
+    if len(X) == 0:
         return None
     X = form_points(X, estimator.preprocessor, estimator)
     x, labels = validate_data(estimator, X, y, dtype=[np.float64, np.float32], reset=reset)
