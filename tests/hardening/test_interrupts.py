@@ -128,6 +128,8 @@ def test_a_signal_in_a_fit_of_several_threads():
         while True:
             before = metric.fit(X, y).metric_
 
+    # A process in the background of a script may have been started with interrupts ignored.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     stopped = threading.Event()
 
     def interrupt():
@@ -143,6 +145,7 @@ def test_a_signal_in_a_fit_of_several_threads():
         fit_forever()
     stopped.set()
     thread.join()
+    signal.signal(signal.SIGINT, handler)
     assert metric.metric_ is before
     deadline = time.monotonic() + 10
     while blas_threads() != {2} and time.monotonic() < deadline:
