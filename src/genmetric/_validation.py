@@ -227,6 +227,33 @@ def codes_among(classes: AnyArray, labels: AnyArray, name: str, advice: str) -> 
     return np.asarray(codes, np.intp)
 
 
+def weighted_rows(estimator: Any, X: Any, sample_weight: Any) -> tuple[FloatArray, FloatArray]:
+    """Validated rows that have a weight, float64, and their weights; one each without any.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Takes the number and the names of the features.
+    X : array-like of shape (n_samples, n_features)
+        Rows.
+    sample_weight : array-like of shape (n_samples,) or None
+        Frequencies.
+
+    Returns
+    -------
+    x : ndarray of shape (n_rows, n_features)
+        The rows.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    """
+    refuse_lazy(X)
+    x = validate_data(estimator, X, dtype=np.float64)
+    if sample_weight is None:
+        return x, np.ones(len(x))
+    weight = check_weights(sample_weight, len(x))
+    return x[weight > 0], weight[weight > 0]
+
+
 def labelled_rows(
     estimator: Any, X: Any, y: Any, **options: Any
 ) -> tuple[AnyArray, AnyArray, AnyArray, IntArray]:

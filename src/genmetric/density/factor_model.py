@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from genmetric._rollback import all_or_nothing
 from genmetric._typing import ArrayLike, FloatArray
-from genmetric._validation import as_number, check_count, check_weights, refuse_lazy
+from genmetric._validation import as_number, check_count, weighted_rows
 from genmetric.density.frame import Frame
 from genmetric.density.gaussian import GaussianDensityMixin
 from genmetric.density.low_rank import LowRankGaussian, factor_analysis, principal_factors
@@ -123,12 +122,7 @@ class FactorModel(GaussianDensityMixin, BaseEstimator):
             The fitted model.
         """
         self._check_parameters()
-        refuse_lazy(X)
-        x = validate_data(self, X, dtype=np.float64)
-        weight = np.ones(len(x))
-        if sample_weight is not None:
-            weight = check_weights(sample_weight, len(x))
-            x, weight = x[weight > 0], weight[weight > 0]
+        x, weight = weighted_rows(self, X, sample_weight)
         frame = Frame.of(x)
         # Equal rows are one of more weight, in an order of their own: folds follow from the rows.
         inside, copies = np.unique(frame.inward(x), axis=0, return_inverse=True)

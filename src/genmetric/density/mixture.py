@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from genmetric._rollback import all_or_nothing
 from genmetric._typing import ArrayLike
-from genmetric._validation import as_number, check_count, check_weights, refuse_lazy
+from genmetric._validation import as_number, check_count, weighted_rows
 from genmetric.density.expectation import MixtureFit, fit_mixture
 from genmetric.density.frame import Frame
 from genmetric.density.gaussian import GaussianDensityMixin
@@ -126,12 +125,7 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
             The fitted model.
         """
         self._check_parameters()
-        refuse_lazy(X)
-        x = validate_data(self, X, dtype=np.float64)
-        weight = np.ones(len(x))
-        if sample_weight is not None:
-            weight = check_weights(sample_weight, len(x))
-            x, weight = x[weight > 0], weight[weight > 0]
+        x, weight = weighted_rows(self, X, sample_weight)
         frame = Frame.of(x)
         inside = frame.inward(x)
         rng = check_random_state(self.random_state)

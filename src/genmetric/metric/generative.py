@@ -43,7 +43,7 @@ from genmetric.metric.fitting import (
 )
 from genmetric.metric.local_geometry import LocalGeometryMixin
 from genmetric.metric.reservoir import RESERVOIR_ROWS, Reservoir
-from genmetric.metric.rounds import HeldOut, combine_by_density, hold_out
+from genmetric.metric.rounds import HeldOut, check_held_out, combine_by_density, hold_out
 from genmetric.metric.streaming import ClassTally, StreamingMixin
 
 
@@ -254,7 +254,7 @@ class GenerativeMetric(StreamingMixin, LocalGeometryMixin, BaseEstimator):
         x, labels = self._validate(X, y)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
         share = self._check_combination(len(x))
-        held_out = self._check_held_out(X_val, y_val)
+        held_out = check_held_out(self, X_val, y_val)
         n_rows, kept = len(x), np.arange(len(x))
         if weight is not None and not weight.all():
             kept = np.flatnonzero(weight)
@@ -310,24 +310,6 @@ class GenerativeMetric(StreamingMixin, LocalGeometryMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_parameters(self)
-
-    def _check_held_out(self, X_val: Any, y_val: Any) -> HeldOut | None:
-        """Validated held-out rows, where there are any."""
-        if X_val is None and y_val is None:
-            return None
-        if not combines_by_density(self):
-            raise ValueError(
-                'X_val and y_val are for combination="gmm" (and X_val for "kde"); got combination '
-                f"{self.combination!r}. Leave them out."
-            )
-        if X_val is None or (y_val is None and self.combination == "gmm"):
-            missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
-            raise ValueError(f"{given} was given without {missing}. Pass both to fit.")
-        if y_val is None:
-            X_val = form_points(X_val, self.preprocessor, self)
-            x = validate_data(self, X_val, dtype=[np.float64, np.float32], reset=False)
-            return HeldOut(x, None)
-        return HeldOut(*self._validate(X_val, y_val, reset=False))
 
     def _validate(self, X: Any, y: Any, *, reset: bool = True) -> tuple[AnyArray, AnyArray]:
         refuse_lazy(y, "y")

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.validation import validate_data
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric._validation import codes_among
+from genmetric._validation import codes_among, form_points
 from genmetric.density.frame import Frame
 from genmetric.density.gaussian import ClassGaussians, GaussianDensity
 from genmetric.density.kernel_density import RateFit, fit_rate, kernel_sums
@@ -29,7 +30,7 @@ from genmetric.density.statistics import ClassStatistics, class_statistics
 from genmetric.geometry.factor import symmetric_root
 from genmetric.geometry.local import interpolate
 from genmetric.geometry.summation import MetricSum
-from genmetric.metric.fitting import MetricJob, fit_class_gaussians
+from genmetric.metric.fitting import MetricJob, combines_by_density, fit_class_gaussians
 
 #: The rounds end where M changes by no more than this share of its Frobenius norm.
 STILL = 1e-4
@@ -47,6 +48,25 @@ class HeldOut:
 
     x: AnyArray
     labels: AnyArray | None
+
+
+def check_held_out(estimator: Any, X_val: Any, y_val: Any) -> HeldOut | None:
+    """Validated held-out rows, where there are any."""
+    if X_val is None and y_val is None:
+        return None
+    if not combines_by_density(estimator):
+        raise ValueError(
+            'X_val and y_val are for combination="gmm" (and X_val for "kde"); got combination '
+            f"{estimator.combination!r}. Leave them out."
+        )
+    if X_val is None or (y_val is None and estimator.combination == "gmm"):
+        missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
+        raise ValueError(f"{given} was given without {missing}. Pass both to fit.")
+    if y_val is None:
+        X_val = form_points(X_val, estimator.preprocessor, estimator)
+        x = validate_data(estimator, X_val, dtype=[np.float64, np.float32], reset=False)
+        return HeldOut(x, None)
+    return HeldOut(*estimator._validate(X_val, y_val, reset=False))
 
 
 def hold_out(

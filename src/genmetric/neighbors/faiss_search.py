@@ -10,7 +10,6 @@ other) all rows are searched in float64.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from scipy.spatial.distance import cdist
 
 from genmetric._chunks import map_chunks, one_blas_thread, row_chunks
 from genmetric._extras import need
+from genmetric._quiet import quiet
 from genmetric._typing import AnyArray, FloatArray, IntArray
 
 #: Neighbours fetched beyond those asked for, so that rounding at the edge costs none.
@@ -43,8 +43,7 @@ _BATCH = 4096
 
 def faiss_module() -> Any:
     """Import faiss; its wrappers warn of their own making on some versions of Python."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with quiet(DeprecationWarning):
         return need("faiss", "ann")
 
 

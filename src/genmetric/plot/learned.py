@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from genmetric._quiet import quiet
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 
 
@@ -212,8 +212,7 @@ def linear_map(estimator: Any, origin: FloatArray, steps: FloatArray) -> FloatAr
     probes = origin + np.vstack([np.zeros_like(steps), np.diag(steps)])
     # One more, half-way along all features at once, tells an affine map from another.
     check = origin + np.atleast_2d(steps) / 2
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    with quiet(UserWarning, "X does not have valid feature names"):
         moved = map_rows(estimator, np.vstack([probes, check]))
     matrix = (moved[1:-1] - moved[0]).T
     error = np.abs(moved[-1] - moved[0] - matrix.sum(axis=1) / 2).max(initial=0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_array, check_random_state
 
+from genmetric._quiet import quiet
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.plot.learned import class_codes, draw, transformer_of
 
@@ -91,9 +91,8 @@ def hold_out(metric: Any, x: FloatArray, y: AnyArray, seed: int, refit: bool) ->
     fitted = metric
     if refit:
         # Such as a metric with given weights of rows, which fits its own rows only.
-        with suppress(ValueError, TypeError), warnings.catch_warnings():
-            # Whatever there is to say was said when the metric itself was fitted.
-            warnings.simplefilter("ignore")
+        # Whatever there is to say was said when the metric itself was fitted.
+        with suppress(ValueError, TypeError), quiet(Warning):
             fitted = clone(transformer_of(metric)).fit(x[rest], y[rest])
     return HeldOut(fitted, x[held], y[held], held, x[rest], y[rest], fitted is not metric)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from genmetric._quiet import quiet
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric.metric import GenerativeMetric
 from genmetric.plot import (
@@ -210,8 +210,7 @@ def _add_local_metrics(
         return
     plane = x[shown][:, pair]
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet(Warning):
             model = make_pipeline(StandardScaler(), GenerativeMetric()).fit(plane, y[shown])
     except ValueError:
         return

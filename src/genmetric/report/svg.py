@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from genmetric._extras import need
+from genmetric._quiet import quiet
 from genmetric.plot.palette import COLORS
 
 SVG = "http://www.w3.org/2000/svg"
@@ -86,8 +86,7 @@ def picture(
         Where to draw.
     """
     figures = need("matplotlib.figure", "report")
-    with page_style(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+    with page_style(), quiet(UserWarning, "Glyph .* missing from"):
         figure = figures.Figure(figsize=size)
         yield figure.subplots(1, columns)
         section.figure(figure, caption=caption, alt=alt)
@@ -115,9 +114,8 @@ def inline_svg(figure: Any, *, prefix: str, alt: str) -> str:
     """
     buffer = io.BytesIO()
     # Ticks are made when they are drawn, in the style of that moment.
-    with page_style(), warnings.catch_warnings():
-        # The browser brings the letters that matplotlib's own font lacks.
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+    # The browser brings the letters that matplotlib's own font lacks.
+    with page_style(), quiet(UserWarning, "Glyph .* missing from"):
         figure.savefig(buffer, format="svg", dpi=RASTER_DPI, metadata={"Date": None})
     return _for_page(buffer.getvalue().decode("utf-8"), prefix, alt)
 
