@@ -1,4 +1,4 @@
-"""Generated sets: Gaussian classes of unequal, anisotropic covariance, with known Bayes error."""
+"""Generated datasets: Gaussian classes of different covariances with a known Bayes error."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from genmetric._typing import AnyArray, FloatArray
 
 @dataclass(frozen=True, kw_only=True)
 class NormalClasses:
-    """A recipe for Gaussian classes, drawn from the frozen streams of NumPy's ``RandomState``.
+    """Generator of Gaussian classes; uses the stable streams of NumPy's ``RandomState``.
 
     The class means differ in the first `n_signal` of the directions of a common random basis,
     where the standard deviations are about one; in the other directions they are about
-    `elongation`, so that Euclidean distance sees mostly those. Each class has its own standard
+    `elongation`, so that these dominate the Euclidean distance. Each class has its own standard
     deviations and a basis turned a little away from the common one.
 
     Attributes
     ----------
     n_classes, n_per_class, n_features : int
-        Shape of the set.
+        Number of classes, of samples per class and of features.
     n_signal : int
-        Directions in which the means differ.
+        Number of directions in which the means differ.
     separation : float
         Root mean square distance of the means from their centre.
     elongation : float
@@ -33,9 +33,9 @@ class NormalClasses:
     variety : float
         Standard deviation of the logarithms of the standard deviations among classes.
     turn : float
-        How far the basis of each class is turned.
+        Size of the rotation of the basis of each class.
     seed : int
-        Of the parameters; the rows are drawn with the next.
+        Random seed of the parameters; the samples use ``seed + 1``.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class NormalClasses:
     seed: int
 
     def parameters(self) -> tuple[FloatArray, FloatArray]:
-        """Means, (n_classes, n_features), and lower factors of the covariances.
+        """Compute the means and the Cholesky factors of the covariances.
 
         Returns
         -------
@@ -85,19 +85,19 @@ class NormalClasses:
     def draw(
         self, n_per_class: int | None = None, seed: int | None = None
     ) -> tuple[AnyArray, AnyArray]:
-        """Rows and classes, class after class.
+        """Draw samples and their classes, ordered by class.
 
         Parameters
         ----------
         n_per_class : int, default=None
-            Rows of each class; ``None`` is that of the recipe.
+            Number of samples per class; ``None`` uses the attribute.
         seed : int, default=None
-            Of the rows; ``None`` gives the set itself.
+            Random seed of the samples; ``None`` returns the dataset.
 
         Returns
         -------
         X : ndarray of shape (n_classes * n_per_class, n_features)
-            Rows.
+            Samples.
         y : ndarray of shape (n_classes * n_per_class,)
             Classes 0, 1, ...
         """
@@ -113,16 +113,16 @@ class NormalClasses:
         return X, np.repeat(np.arange(self.n_classes), n)
 
     def log_densities(self, X: AnyArray) -> FloatArray:
-        """Logarithm of each class density at each row, up to a common constant.
+        """Compute the logarithm of each class density at each sample, up to a common constant.
 
         Parameters
         ----------
-        X : ndarray of shape (n_rows, n_features)
-            Rows.
+        X : ndarray of shape (n_samples, n_features)
+            Samples.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_classes)
+        ndarray of shape (n_samples, n_classes)
             Log-densities.
         """
         columns = []
@@ -132,17 +132,17 @@ class NormalClasses:
         return np.stack(columns, axis=1)
 
     def bayes_error(self, n_per_class: int = 200_000, seed: int = 0) -> tuple[float, float]:
-        r"""The least error of any classifier, by Monte Carlo, and its standard error.
+        r"""Estimate the Bayes error and its standard error by Monte Carlo.
 
-        The mean over drawn rows of :math:`1 - \max_c p(c|x)`, which varies less than the share of
-        rows that the best classifier gets wrong; both have the same mean.
+        This is the mean over drawn samples of :math:`1 - \max_c p(c|x)`, which has a smaller
+        variance than the error rate of the Bayes classifier and the same mean.
 
         Parameters
         ----------
         n_per_class : int, default=200000
-            Rows drawn of each class.
+            Number of samples drawn per class.
         seed : int, default=0
-            Of the rows.
+            Random seed of the samples.
 
         Returns
         -------

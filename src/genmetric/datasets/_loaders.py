@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from genmetric.datasets.catalogue import CATALOGUE, DatasetRecord
-from genmetric.datasets.sources import Table, data_directory, find_table, read_table
+from genmetric._optional import import_optional
+from genmetric.datasets._catalogue import CATALOGUE, DatasetRecord
+from genmetric.datasets._sources import Table, data_directory, find_table, read_table
 
 PathLike = str | os.PathLike[str]
 
@@ -46,7 +47,7 @@ def load_dataset(
     The rows come from the first of these that has them: the data directory, the package,
     scikit-learn, OpenML through :func:`sklearn.datasets.fetch_openml`, which keeps them in
     scikit-learn's data folder. A file of a data directory is ``<name>.csv.gz`` (a header row, the
-    features, and last a column `target` with the classes 0, 1, ...) or, for `mnist`,
+    features, and last a column `target` with the classes 0, 1, ... or numbers) or, for `mnist`,
     ``mnist.npz`` (arrays `X` and `y`).
 
     Parameters
@@ -69,9 +70,9 @@ def load_dataset(
         With the entries
 
         - `data`: array or DataFrame of shape (n_samples, n_features), float64 (`mnist`: float32);
-        - `target`: array or Series of shape (n_samples,), the classes 0, 1, ...;
+        - `target`: array or Series of shape (n_samples,), the classes 0, 1, ..., or numbers;
         - `feature_names`: list of str;
-        - `target_names`: array of str of shape (n_classes,);
+        - `target_names`: array of str of shape (n_classes,), empty if the target is a number;
         - `frame`: DataFrame of shape (n_samples, n_features + 1), `data` and `target`, with
           ``as_frame=True``, else None;
         - `name`: str;
@@ -275,6 +276,66 @@ def load_mnist(
     )
 
 
+def load_airfoil(
+    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
+) -> Any:
+    """Load the noise of airfoils: 1503 rows, 5 features, a number. As :func:`load_dataset`."""
+    return load_dataset("airfoil", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
+
+
+def load_concrete(
+    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
+) -> Any:
+    """Load the strength of concrete: 1030 rows, 8 features, a number. As :func:`load_dataset`."""
+    return load_dataset("concrete", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
+
+
+def load_auto_mpg(
+    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
+) -> Any:
+    """Load the fuel consumption of cars: 392 rows, 5 features, a number. As :func:`load_dataset`."""
+    return load_dataset("auto_mpg", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
+
+
+def load_real_estate(
+    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
+) -> Any:
+    """Load prices of real estate: 414 rows, 6 features, a number. As :func:`load_dataset`."""
+    return load_dataset("real_estate", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
+
+
+def load_slump(
+    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
+) -> Any:
+    """Load the strength of concrete in slump tests: 103 rows, 7 features, a number. As :func:`load_dataset`."""
+    return load_dataset("slump", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
+
+
+def load_wine_quality(
+    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
+) -> Any:
+    """Load grades of red wines: 1599 rows, 11 features, a number. As :func:`load_dataset`."""
+    return load_dataset("wine_quality", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
+
+
+def load_fish_toxicity(
+    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
+) -> Any:
+    """Load the toxicity of chemicals for fish: 908 rows, 6 features, a number. As :func:`load_dataset`."""
+    return load_dataset(
+        "fish_toxicity", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir
+    )
+
+
+def load_aquatic_toxicity(
+    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
+) -> Any:
+    """Load the toxicity of chemicals for water fleas: 546 rows, 8 features, a number. As :func:`load_dataset`."""
+    return load_dataset(
+        "aquatic_toxicity", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir
+    )
+
+
 def _image_of(segment: Table) -> Table:
     """Two-class problem of the benchmark collection, from the seven classes of `segment`."""
     varies = np.ptp(segment.X, axis=0) > 0
@@ -290,16 +351,13 @@ def _image_of(segment: Table) -> Table:
 
 
 def _result(table: Table, record: DatasetRecord, return_X_y: bool, as_frame: bool) -> Any:
-    """Bunch or pair, of arrays or pandas objects, as scikit-learn's loaders return."""
+    """Return a Bunch or a pair, of arrays or pandas objects, like scikit-learn's loaders."""
     data: Any = table.X
     target: Any = table.y
     frame = None
     feature_names = list(table.feature_names)
     if as_frame:
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("as_frame=True needs pandas: pip install pandas") from error
+        pd = import_optional("pandas", "cli")
         data = pd.DataFrame(table.X, columns=feature_names)
         target = pd.Series(table.y, name="target")
         frame = pd.concat([data, target], axis=1)
@@ -310,7 +368,7 @@ def _result(table: Table, record: DatasetRecord, return_X_y: bool, as_frame: boo
         target=target,
         frame=frame,
         feature_names=feature_names,
-        target_names=np.array(record.class_names),
+        target_names=np.array(record.class_names, dtype=str),
         name=record.name,
         source=table.source,
         DESCR=record.description,
