@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from genmetric._rollback import all_or_nothing
+from genmetric._parameters import RANDOM_STATE, Interval, ParameterRules, check_parameters
+from genmetric._rollback import restore_on_error
 from genmetric._typing import ArrayLike
-from genmetric._validation import as_number, check_count, weighted_rows
-from genmetric.density.expectation import MixtureFit, fit_mixture
-from genmetric.density.frame import Frame
-from genmetric.density.gaussian import GaussianDensityMixin
+from genmetric._validation import weighted_rows
+from genmetric.density._expectation import MixtureFit, fit_mixture
+from genmetric.density._gaussian import GaussianDensityMixin
+from genmetric.density._scaling import Scaling
 
 
 class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
@@ -26,32 +27,33 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
     Parameters
     ----------
     n_components : int or "bic", default=2
-        Gaussians in the mixture; a class with fewer distinct rows gets as many as it has. ``"bic"``
-        fits 1, 2, ... `max_components` and takes the number of least Bayesian information
-        criterion.
+        Number of Gaussians, at most the number of distinct samples. More components describe
+        curved or multimodal classes and need more samples. ``"bic"`` fits 1, 2, ...
+        `max_components` and selects the number with the smallest Bayesian information criterion.
     max_components : int, default=8
         Most components that ``"bic"`` tries.
     pooling : float, default=None
-        Rows of the pooled covariance of all components that are added to those of each; ``None`` is
-        D + 2. The pooled covariance gets as many rows of a prior, the shrunk covariance of the
-        class over K^(2/D), of the size that K equal parts of the class have. That keeps components
-        of a few rows from collapsing, and is nothing beside many rows; zero is plain maximum
-        likelihood.
+        Number of samples of the pooled covariance that are added to those of each component;
+        ``None`` is D + 2. Larger values make the components more alike and keep components with few
+        samples from collapsing; zero is maximum likelihood. The pooled covariance itself gets the
+        same number of samples of a prior: the shrunk covariance of the class divided by K^(2/D),
+        the size that K equal parts of the class have.
     reg_covar : float, default=1e-6
-        Added to the diagonal of the covariances, as a share of the mean variance of a feature.
+        Number added to the diagonal of the covariances, as a fraction of the mean variance of the
+        features. Larger values make the components rounder.
     n_init : int, default=1
-        Starts of the EM algorithm; the best is kept.
+        Number of starts of the EM algorithm; the result with the largest likelihood is kept.
     max_iter : int, default=200
-        Rounds of the EM algorithm.
+        Maximum number of EM iterations.
     tol : float, default=1e-4
-        The EM algorithm ends where the mean log-likelihood rises by less.
+        The EM algorithm stops when the mean log-likelihood increases by less than this number.
     random_state : int, RandomState instance or None, default=None
-        Seeds the starts.
+        Seed of the starts.
 
     Attributes
     ----------
-    weights_ : ndarray of shape (n_components,)
-        Mixing weights.
+    mixing_weights_ : ndarray of shape (n_components,)
+        Mixing weights of the components; their sum is one.
     means_ : ndarray of shape (n_components, n_features)
         Means of the components.
     covariances_ : ndarray of shape (n_components, n_features, n_features)
@@ -66,12 +68,12 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
     See Also
     --------
     GaussianModel : One Gaussian as the density of a class.
-    sklearn.mixture.GaussianMixture : Mixtures for clustering, without weights of rows.
+    sklearn.mixture.GaussianMixture : Mixtures for clustering, without weights of samples.
 
     References
     ----------
     C. Fraley and A. E. Raftery, Bayesian regularization for normal mixture estimation and
-    model-based clustering, Journal of Classification 24 (2007): such a prior.
+    model-based clustering, Journal of Classification 24 (2007): the prior.
 
     Examples
     --------
@@ -82,6 +84,17 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
     >>> GenerativeMetric(class_model=model).fit(X, y).metric_.shape
     (4, 4)
     """
+
+    _parameter_rules: ClassVar[ParameterRules] = {
+        "n_components": ["bic", Interval(int, 1)],
+        "max_components": [Interval(int, 1)],
+        "pooling": [None, Interval(float, 0)],
+        "reg_covar": [Interval(float, 0)],
+        "n_init": [Interval(int, 1)],
+        "max_iter": [Interval(int, 1)],
+        "tol": [Interval(float, 0)],
+        "random_state": RANDOM_STATE,
+    }
 
     def __init__(
         self,
@@ -104,7 +117,7 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
 
-    @all_or_nothing
+    @restore_on_error
     def fit(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> GaussianMixtureModel:
@@ -113,21 +126,21 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows of one class.
+            Samples of one class.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies of the rows.
+            Frequencies of the samples.
 
         Returns
         -------
         self : GaussianMixtureModel
             The fitted model.
         """
-        self._check_parameters()
+        check_parameters(self)
         x, weight = weighted_rows(self, X, sample_weight)
-        frame = Frame.of(x)
-        inside = frame.inward(x)
+        frame = Scaling.of(x)
+        inside = frame.apply(x)
         rng = check_random_state(self.random_state)
         n_distinct = len(np.unique(inside, axis=0))
 
@@ -151,32 +164,15 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
         if isinstance(self.n_components, str):
             tried = [best_of(k + 1) for k in range(min(self.max_components, n_distinct))]
             self.bic_ = np.array([fit.bayesian_information(weight.sum()) for fit in tried])
-            # The likelihood of rows as they came, not of those in the frame.
+            # The likelihood of samples in input space, not of those in these coordinates.
             self.bic_ += 2 * weight.sum() * x.shape[1] * np.log(frame.scale)
             found = tried[int(self.bic_.argmin())]
         else:
             found = best_of(min(self.n_components, n_distinct))
         gaussians = found.density.gaussians
         self._frame, self._density = frame, found.density
-        self.weights_ = np.exp(found.density.log_weights)
-        self.n_components_ = len(self.weights_)
+        self.mixing_weights_ = np.exp(found.density.log_weights)
+        self.n_components_ = len(self.mixing_weights_)
         self.means_ = frame.center + frame.scale * gaussians.means
         self.covariances_ = frame.scale**2 * gaussians.covariances
         return self
-
-    def _check_parameters(self) -> None:
-        if not (isinstance(self.n_components, str) and self.n_components == "bic"):
-            try:
-                check_count(self.n_components, "n_components")
-            except ValueError as error:
-                raise ValueError(f'{error} Or "bic", to have it chosen.') from None
-        for name in ("max_components", "n_init", "max_iter"):
-            check_count(getattr(self, name), name)
-        for name in ("reg_covar", "tol", "pooling"):
-            number = as_number(getattr(self, name))
-            if getattr(self, name) is None and name == "pooling":
-                continue
-            if number is None or not 0 <= number < np.inf:
-                raise ValueError(
-                    f"{name} must be a number of at least 0; got {getattr(self, name)!r}."
-                )

@@ -1,6 +1,6 @@
 """Class statistics: the sums a set of Gaussians is made of, in a form that merges.
 
-Everything a Gaussian class model needs is a sum over rows, so batches from disk, chunks in
+Everything a Gaussian class model needs is a sum over samples, so batches from disk, chunks in
 threads and blocks on a cluster are all the same loop: :meth:`ClassStatistics.from_rows` on each
 piece, :meth:`ClassStatistics.merge` between them. Moments are centred at the class means; raw
 sums of ``x`` and ``x xᵀ`` lose every digit when the offset is large.
@@ -16,21 +16,22 @@ import numpy as np
 
 from genmetric._chunks import map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric.density.frame import Frame
+from genmetric._validation import rows_by_class
+from genmetric.density._scaling import Scaling
 
 
 @dataclass(frozen=True)
 class ClassStatistics:
     """Weighted count, mean and centred moments of each class.
 
-    With ``e = x - mean`` over the rows of class c, each row counted as often as its weight says:
+    With ``e = x - mean`` over the samples of class c, each sample counted as often as its weight says:
 
     Attributes
     ----------
     count : ndarray of shape (n_classes,)
         Sum of the weights.
     mean : ndarray of shape (n_classes, n_features)
-        Class means; zero for a class without rows.
+        Class means; zero for a class without samples.
     scatter : ndarray of shape (n_classes, n_features, n_features)
         Sum of ``e eᵀ``.
     third : ndarray of shape (n_classes, n_features)
@@ -53,7 +54,7 @@ class ClassStatistics:
         n_classes: int,
         sample_weight: FloatArray | None = None,
     ) -> ClassStatistics:
-        """Statistics of the rows of `X`, whose class is ``codes[i]`` in ``range(n_classes)``."""
+        """Statistics of the samples of `X`, whose class is ``codes[i]`` in ``range(n_classes)``."""
         n_features = X.shape[1]
         stats = cls(
             np.zeros(n_classes),
@@ -62,8 +63,9 @@ class ClassStatistics:
             np.zeros((n_classes, n_features)),
             np.zeros(n_classes),
         )
-        for c in np.flatnonzero(np.bincount(codes)):
-            rows = np.flatnonzero(codes == c)
+        for c, rows in enumerate(rows_by_class(codes, n_classes)):
+            if not len(rows):
+                continue
             e = X.take(rows, axis=0)
             w = np.ones(len(e)) if sample_weight is None else sample_weight[rows]
             total = w.sum()
@@ -84,7 +86,7 @@ class ClassStatistics:
         return stats
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
-        """Statistics of the rows of both, as if they had been seen together."""
+        """Statistics of the samples of both, as if they had been seen together."""
         count = self.count + other.count
         share = np.divide(other.count, count, out=np.zeros_like(count), where=count > 0)
         mean = self.mean + share[:, None] * (other.mean - self.mean)
@@ -97,7 +99,7 @@ class ClassStatistics:
         return ClassStatistics(*(getattr(self, name)[classes] for name in _FIELDS))
 
     def spread(self, places: IntArray, n_classes: int) -> ClassStatistics:
-        """The same classes at other places among more; those between have no rows."""
+        """Embed these statistics in a larger set of classes; missing classes get count zero."""
         spread = []
         for name in _FIELDS:
             values = getattr(self, name)
@@ -106,8 +108,18 @@ class ClassStatistics:
             spread.append(wide)
         return ClassStatistics(*spread)
 
+    def mapped(self, axes: FloatArray) -> ClassStatistics:
+        """Return the statistics of ``x @ axes``, without third and fourth moments."""
+        return ClassStatistics(
+            self.count,
+            self.mean @ axes,
+            axes.T @ self.scatter @ axes,
+            np.zeros_like(self.third),
+            np.zeros_like(self.fourth),
+        )
+
     def rescaled(self, factor: float) -> ClassStatistics:
-        """Statistics of the rows times a factor; exact for a power of two."""
+        """Statistics of the samples times a factor; exact for a power of two."""
         moments = [getattr(self, name) for name in _FIELDS]
         for k in range(1, len(moments)):
             # One factor at a time: its fourth power may overflow where the moment is zero.
@@ -137,12 +149,23 @@ class ClassStatistics:
         return self.scatter / np.maximum(self.count, np.finfo(float).tiny)[:, None, None]
 
     @property
+    def traces(self) -> FloatArray:
+        """Trace of the maximum-likelihood covariance of each class, shape (n_classes,)."""
+        return np.asarray(np.trace(self.covariances, axis1=1, axis2=2))
+
+    @property
+    def squares(self) -> FloatArray:
+        """Squared Frobenius norm of the covariance of each class, shape (n_classes,)."""
+        cov = self.covariances
+        return np.asarray(np.einsum("cij,cij->c", cov, cov))
+
+    @property
     def pooled_covariance(self) -> FloatArray:
         """Within-class covariance of all classes together, shape (n_features, n_features)."""
         return np.asarray(self.pooled().covariances[0])
 
     def pooled(self) -> ClassStatistics:
-        """All classes as one, each row about the mean of its own class."""
+        """All classes as one, each sample about the mean of its own class."""
         moments = (self.scatter, self.third, self.fourth)
         return ClassStatistics(
             self.count.sum(keepdims=True),
@@ -152,7 +175,7 @@ class ClassStatistics:
 
     @property
     def total_covariance(self) -> FloatArray:
-        """Covariance of all rows about their common mean, shape (n_features, n_features)."""
+        """Covariance of all samples about their common mean, shape (n_features, n_features)."""
         e = self.mean - (self.count @ self.mean) / self.count.sum()
         between = (e * self.count[:, None]).T @ e / self.count.sum()
         return np.asarray(self.pooled_covariance + between)
@@ -171,7 +194,7 @@ def class_statistics(
     codes: IntArray,
     n_classes: int,
     *,
-    frame: Frame | None = None,
+    frame: Scaling | None = None,
     sample_weight: FloatArray | None = None,
     n_jobs: int | None = None,
 ) -> ClassStatistics:
@@ -180,17 +203,17 @@ def class_statistics(
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Rows; converted to float64 a chunk at a time.
+        Samples; converted to float64 a chunk at a time.
     codes : ndarray of shape (n_samples,)
-        Class of each row, in ``range(n_classes)``.
+        Class of each sample, in ``range(n_classes)``.
     n_classes : int
         Number of classes.
-    frame : Frame, default=None
-        Where the statistics are wanted; ``None`` takes the rows as they are.
+    frame : Scaling, default=None
+        Where the statistics are wanted; ``None`` takes the samples as they are.
     sample_weight : ndarray of shape (n_samples,), default=None
-        Frequencies: 2 is the row twice, 0 is absent.
+        Frequencies: weight 2 equals repeating the sample, weight 0 removes it.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads; the result is the same for every number.
 
     Returns
     -------
@@ -200,7 +223,7 @@ def class_statistics(
 
     def of_chunk(rows: slice) -> ClassStatistics:
         w = None if sample_weight is None else sample_weight[rows]
-        x = np.asarray(X[rows], float) if frame is None else frame.inward(X[rows])
+        x = np.asarray(X[rows], float) if frame is None else frame.apply(X[rows])
         return ClassStatistics.from_rows(x, codes[rows], n_classes, w)
 
     # A chunk should stay in the cache; but a merge costs one pass over the scatters, so it should be

@@ -1,4 +1,4 @@
-"""Class models of any kind side by side, behind the interface that the geometry uses."""
+"""Class models of any kind behind one interface."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.base import clone
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric.density.covariance import fit_weighted
-from genmetric.density.gaussian import ClassGaussians, GaussianDensity
+from genmetric.density._covariance import fit_weighted
+from genmetric.density._gaussian import ClassGaussians, GaussianDensity
 
 
 class DensityModel(Protocol):
-    """What a fitted model of one class has to offer."""
+    """Interface of a fitted model of one class."""
 
     def log_density(self, X: FloatArray, /) -> FloatArray:
         """Log-density, shape (n_samples,)."""
@@ -28,7 +28,7 @@ class DensityModel(Protocol):
 
 
 class ClassModels(Protocol):
-    """What the geometry asks of all class models together."""
+    """Interface of the class models of all classes."""
 
     @property
     def n_classes(self) -> int:
@@ -38,7 +38,7 @@ class ClassModels(Protocol):
         """Log-densities, shape (n_samples, n_classes)."""
 
     def weighted_curvature(self, X: FloatArray, weights: FloatArray, /) -> FloatArray:
-        """Sum over classes of w_c G_c, shape (n_samples, n_features, n_features)."""
+        """Return the sum over classes of w_c G_c, shape (n_samples, n_features, n_features)."""
 
     def precision_size(self, weights: FloatArray, /) -> FloatArray:
         """Size of the precisions in that sum, shape (n_samples,): what its rounding goes with."""
@@ -46,7 +46,7 @@ class ClassModels(Protocol):
 
 @dataclass(frozen=True)
 class SeparateModels:
-    """One fitted :class:`DensityModel` a class.
+    """One fitted :class:`DensityModel` per class.
 
     Attributes
     ----------
@@ -62,11 +62,11 @@ class SeparateModels:
         return len(self.models)
 
     def log_density(self, X: FloatArray) -> FloatArray:
-        """Log-density of each class at each row, shape (n_samples, n_classes)."""
+        """Return the log-density of each class at each sample, shape (n_samples, n_classes)."""
         return np.column_stack([model.log_density(X) for model in self.models])
 
     def weighted_curvature(self, X: FloatArray, weights: FloatArray) -> FloatArray:
-        """Sum over classes of w_c G_c, shape (n_samples, n_features, n_features)."""
+        """Return the sum over classes of w_c G_c, shape (n_samples, n_features, n_features)."""
         total = np.zeros((*X.shape, X.shape[1]))
         for model, weight in zip(self.models, weights.T, strict=True):
             rows = np.flatnonzero(weight)
@@ -89,20 +89,20 @@ def fit_class_models(
     classes: AnyArray | None = None,
     rng: np.random.RandomState | None = None,
 ) -> SeparateModels:
-    """Clone and fit a density model on the rows of each class.
+    """Clone and fit a density model on the samples of each class.
 
     Parameters
     ----------
     model : estimator
         Has ``fit(X)``, ``log_density``, ``gradient`` and ``curvature``.
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     codes : ndarray of shape (n_samples,)
-        Class of each row.
+        Class of each sample.
     gaussians : ClassGaussians
-        One Gaussian a class, which stands in where a class is a single distinct row.
+        One Gaussian per class, used for a class with a single distinct sample.
     sample_weight : ndarray of shape (n_samples,), default=None
-        Frequencies of the rows.
+        Frequencies of the samples.
     classes : ndarray of shape (n_classes,), default=None
         Class names for errors.
     rng : RandomState, default=None

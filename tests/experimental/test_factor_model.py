@@ -10,9 +10,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from genmetric import FactorModel, GaussianModel, GenerativeMetric
-from genmetric.density.diagnostics import curvature_error, gradient_error
-from genmetric.density.low_rank import LowRankGaussian, factor_analysis, principal_factors
+from genmetric import GaussianModel, GenerativeMetric
+from genmetric.density._diagnostics import curvature_error, gradient_error
+from genmetric.experimental import FactorModel
+from genmetric.experimental._low_rank import LowRankGaussian, factor_analysis, principal_factors
 
 
 def few_factors(rng, n_rows, n_features, n_factors, noise=0.5):
@@ -185,7 +186,7 @@ class TestModel:
     @pytest.mark.parametrize(
         ("params", "message"),
         [
-            ({"n_components": -1}, 'n_components must be "cv" or a whole number'),
+            ({"n_components": -1}, "n_components must be 'cv' or an integer >= 0"),
             ({"n_components": 1.5}, "n_components must be"),
             ({"n_components": "bic"}, "n_components must be"),
             ({"n_components": True}, "n_components must be"),

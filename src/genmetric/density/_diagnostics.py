@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from genmetric._typing import FloatArray
-from genmetric.density.models import DensityModel
+from genmetric.density._models import DensityModel
 
 
 def gradient_error(model: DensityModel, X: FloatArray, step: float = 1e-5) -> float:

@@ -48,7 +48,7 @@ class LowRankGaussian:
 
     @classmethod
     def of(cls, mean: FloatArray, loadings: FloatArray, noise: FloatArray) -> LowRankGaussian:
-        """The Gaussian of given moments."""
+        """Build the Gaussian from its mean, loadings and noise."""
         axes, s, _ = np.linalg.svd(loadings / np.sqrt(noise)[:, None], full_matrices=False)
         log_det = float(np.log(noise).sum() + np.log1p(s**2).sum())
         log_scale = -0.5 * (len(mean) * np.log(2 * np.pi) + log_det)
@@ -90,7 +90,7 @@ class LowRankGaussian:
 
 
 def principal_factors(covariance: FloatArray, n_factors: int) -> tuple[FloatArray, FloatArray]:
-    r"""Loadings and noise of probabilistic principal components, in closed form.
+    r"""Compute loadings and noise of probabilistic principal components in closed form.
 
     With eigenvalues :math:`\lambda_1 \ge \lambda_2 \ge \dots` and eigenvectors :math:`u_k` of the
     covariance, :math:`\sigma^2` is the mean of all but the q largest eigenvalues and the columns of
@@ -132,7 +132,7 @@ def factor_analysis(
     max_iter: int = 200,
     tol: float = 1e-4,
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Loadings and noise of maximum likelihood factor analysis, by EM.
+    r"""Compute loadings and noise of maximum likelihood factor analysis by EM.
 
     One round, with :math:`\beta = W^T (W W^T + \Psi)^{-1}` by Woodbury's identity:
 
@@ -146,12 +146,12 @@ def factor_analysis(
     loadings, noise : ndarray of shape (n_features, n_factors) and (n_features,)
         Where to start, as :func:`principal_factors` returns.
     floor : float or ndarray of shape (n_features,)
-        Least noise of a feature. Without one the likelihood has no maximum where there are fewer
+        Smallest noise of a feature. Without one the likelihood has no maximum where there are fewer
         rows than features.
     max_iter : int, default=200
-        Most rounds.
+        Maximum number of iterations.
     tol : float, default=1e-4
-        Rounds end where no entry of the noise changes by more than this share of the largest.
+        Iterations stop if no entry of the noise changes by more than this share of the largest.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Expectation maximisation of a Gaussian mixture over weighted rows, kept away from its poles."""
+"""Weighted EM for Gaussian mixtures, regularised against degenerate components."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from scipy.special import logsumexp
 
 from genmetric._typing import FloatArray, IntArray
-from genmetric.density.covariance import class_covariances
-from genmetric.density.gaussian import ClassGaussians, GaussianDensity
-from genmetric.density.statistics import ClassStatistics
+from genmetric.density._covariance import class_covariances
+from genmetric.density._gaussian import ClassGaussians, GaussianDensity
+from genmetric.density._statistics import ClassStatistics
 
-#: A component with less than this share of the rows is dropped.
+#: A component with less than this share of the samples is dropped.
 SMALLEST_SHARE = 1e-9
 
 
@@ -25,7 +25,7 @@ class MixtureFit:
     density : GaussianDensity
         The mixture.
     log_likelihood : float
-        Sum of the weighted log-densities of the rows.
+        Sum of the weighted log-densities of the samples.
     """
 
     density: GaussianDensity
@@ -44,27 +44,27 @@ class MixtureFit:
 def seed_components(
     X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState
 ) -> IntArray:
-    """Hard assignment of rows to components: k-means, its centres drawn far from each other.
+    """Hard assignment of samples to components: k-means, its centres drawn far from each other.
 
     The first centre is drawn by weight, each further one by weight times squared distance to the
-    centres so far, the best of a few draws. Draws go by the cumulated sum, so that a row twice is
-    a row of weight two whatever is drawn.
+    centres so far, the best of a few draws. Draws use the cumulative sum, so that
+    repeating a sample equals a weight of two for every draw.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     weights : ndarray of shape (n_samples,)
         Their weights, positive.
     n_components : int
-        Number of components, at most that of distinct rows.
+        Number of components, at most that of distinct samples.
     rng : RandomState
-        Source of chance.
+        Random number generator.
 
     Returns
     -------
     ndarray of shape (n_samples,)
-        Component of each row.
+        Component of each sample.
     """
     square, chance = np.full(len(X), np.inf), weights
     assigned = np.zeros(len(X), np.intp)
@@ -82,7 +82,7 @@ def seed_components(
         square = left[:, best]
         chance = weights * square
         n_draws = 2 + int(np.log(n_components))
-        if not chance.any():  # all rows are centres already, or too near to one to tell
+        if not chance.any():  # every sample coincides with a centre
             centers = centers[: k + 1]
             break
     for _ in range(20):
@@ -99,22 +99,22 @@ def seed_components(
 def maximize(
     X: FloatArray, shares: FloatArray, prior: FloatArray, prior_rows: float, reg_covar: float
 ) -> GaussianDensity:
-    r"""Weights, means and covariances of components from the shares of rows they have.
+    r"""Weights, means and covariances of components from the shares of samples they have.
 
-    A covariance is pooled with that of all components, as if :math:`\nu` rows more had it, and
+    A covariance is pooled with that of all components, as if :math:`\nu` samples more had it, and
     that one in the same way with a prior,
 
     .. math:: \Sigma_k = \frac{n_k S_k + \nu W}{n_k + \nu} + \epsilon I, \qquad
               W = \frac{\sum_k n_k S_k + \nu \Lambda}{\sum_k n_k + \nu},
 
-    without which a component of one row has infinite likelihood.
+    without which a component of one sample has infinite likelihood.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     shares : ndarray of shape (n_samples, n_components)
-        Weight of each row in each component.
+        Weight of each sample in each component.
     prior : ndarray of shape (n_features, n_features)
         The covariance Lambda.
     prior_rows : float
@@ -125,7 +125,7 @@ def maximize(
     Returns
     -------
     GaussianDensity
-        The mixture; components without rows are gone.
+        The mixture, without components that have no samples.
     """
     total = shares.sum(axis=0)
     shares = shares[:, total > SMALLEST_SHARE * total.sum()]
@@ -141,6 +141,7 @@ def maximize(
     return GaussianDensity(gaussians, np.log(count / count.sum()))
 
 
+@np.errstate(under="ignore")
 def fit_mixture(
     X: FloatArray,
     weights: FloatArray,
@@ -152,27 +153,27 @@ def fit_mixture(
     tol: float,
     rng: np.random.RandomState,
 ) -> MixtureFit:
-    """Fit a mixture of so many components by EM from one start.
+    """Fit a mixture with a given number of components by EM from one start.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Rows in a frame where the mean variance of a feature is about one.
+        Samples in coordinates in which the mean variance of a feature is about one.
     weights : ndarray of shape (n_samples,)
         Frequencies, positive.
     n_components : int
-        Components K, at most the number of distinct rows.
+        Components K, at most the number of distinct samples.
     pooling : float or None
-        Rows that pooled covariances count for; ``None`` is D + 2. The prior is the Ledoit-Wolf
-        covariance of all rows over K^(2/D), the size that K equal parts of their volume have.
+        Samples that pooled covariances count for; ``None`` is D + 2. The prior is the Ledoit-Wolf
+        covariance of all samples over K^(2/D), the size that K equal parts of their volume have.
     reg_covar : float
         Added to the diagonals.
     max_iter : int
-        Most rounds.
+        Maximum number of iterations.
     tol : float
-        Rounds end where the mean log-likelihood rises by less.
+        Iterations stop if the mean log-likelihood rises by less.
     rng : RandomState
-        Source of chance.
+        Random number generator.
 
     Returns
     -------

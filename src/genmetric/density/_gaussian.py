@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._rollback import all_or_nothing
+from genmetric._parameters import ParameterRules, check_parameters
+from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import check_weights, refuse_lazy
-from genmetric.density.covariance import (
+from genmetric.density._covariance import (
     EIGENVALUE_FLOOR,
+    SHRINKAGE_RULES,
     Shrinkage,
     check_shrinkage,
     class_covariances,
     estimated_covariance,
     replace_degenerate,
     stand_in_covariance,
+    warn_floored,
 )
-from genmetric.density.frame import Frame
-from genmetric.density.statistics import ClassStatistics, class_statistics
+from genmetric.density._scaling import Scaling
+from genmetric.density._statistics import ClassStatistics, class_statistics
 
 if TYPE_CHECKING:
-    from genmetric.density.models import DensityModel
+    from genmetric.density._models import DensityModel
 
 
 @dataclass(frozen=True)
 class ClassGaussians:
-    """One Gaussian a class, stored by what evaluating them needs.
+    """One Gaussian per class, stored in the form needed for evaluation.
 
     Attributes
     ----------
@@ -57,7 +60,7 @@ class ClassGaussians:
     def from_moments(
         cls, means: FloatArray, covariances: FloatArray, floor: float = 0.0
     ) -> ClassGaussians:
-        """Gaussians of given moments, covariance eigenvalues raised to `floor` where below."""
+        """Gaussians of given moments, covariance eigenvalues raised to `floor` if below."""
         if not (np.isfinite(means).all() and np.isfinite(covariances).all()):
             raise ValueError(
                 "A class mean or covariance is not finite. Check X for numbers near the limits "
@@ -69,7 +72,7 @@ class ClassGaussians:
         if not (variances > 0).all():
             raise ValueError(
                 "A class covariance is not positive definite. Use shrinkage, or a covariance "
-                "estimator whose result is."
+                "estimator with positive definite results."
             )
         whiteners = axes / np.sqrt(variances)[:, None, :]
         log_scales = -0.5 * (n_features * np.log(2 * np.pi) + np.log(variances).sum(axis=1))
@@ -87,15 +90,15 @@ class ClassGaussians:
         return len(self.means)
 
     def log_density(self, X: FloatArray) -> FloatArray:
-        r"""Log-density of each class at each row, shape (n_samples, n_classes)."""
+        r"""Return the log-density of each class at each sample, shape (n_samples, n_classes)."""
         out = np.empty((len(X), self.n_classes))
         for c in range(self.n_classes):
             white = (X - self.means[c]) @ self.whiteners[c]
             out[:, c] = self.log_scales[c] - 0.5 * np.einsum("ij,ij->i", white, white)
         return out
 
-    def pulls(self, X: FloatArray) -> FloatArray:
-        r"""The vectors :math:`v_c = P_c(x - \mu_c)`, shape (n_samples, n_classes, n_features)."""
+    def scaled_residuals(self, X: FloatArray) -> FloatArray:
+        r"""Compute :math:`v_c = P_c(x - \mu_c)`, of shape (n_samples, n_classes, n_features)."""
         out = np.empty((len(X), *self.means.shape))
         for c in range(self.n_classes):
             out[:, c] = (X - self.means[c]) @ self.precisions[c]
@@ -103,24 +106,24 @@ class ClassGaussians:
 
     def gradient(self, X: FloatArray) -> FloatArray:
         r"""Gradient of the log-densities, :math:`-v_c`, shape (n_samples, n_classes, n_features)."""
-        return -self.pulls(X)
+        return -self.scaled_residuals(X)
 
     def weighted_curvature(self, X: FloatArray, weights: FloatArray) -> FloatArray:
-        r"""Sum over classes of :math:`w_c G_c`, with :math:`G_c = v_c v_c^T - P_c`.
+        r"""Return the sum over classes of :math:`w_c G_c`, with :math:`G_c = v_c v_c^T - P_c`.
 
         Parameters
         ----------
         X : ndarray of shape (n_samples, n_features)
-            Rows.
+            Samples.
         weights : ndarray of shape (n_samples, n_classes)
-            The weights w_c of each row.
+            The weights w_c of each sample.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features, n_features)
-            One symmetric matrix a row.
+            One symmetric matrix per sample.
         """
-        v = self.pulls(X)
+        v = self.scaled_residuals(X)
         n_features = X.shape[1]
         base = weights @ self.precisions.reshape(self.n_classes, -1)
         outer = (v * weights[:, :, None]).transpose(0, 2, 1) @ v
@@ -132,30 +135,40 @@ class ClassGaussians:
 
 
 def fit_gaussians(
-    stats: ClassStatistics, *, shrinkage: Shrinkage = "auto", classes: AnyArray | None = None
+    stats: ClassStatistics,
+    *,
+    shrinkage: Shrinkage = "auto",
+    classes: AnyArray | None = None,
+    stand_in: FloatArray | None = None,
 ) -> ClassGaussians:
-    """Gaussians of all classes from their statistics.
+    """Fit one Gaussian per class from class statistics.
 
-    Eigenvalues of a class covariance below 1e-8 of the mean pooled variance are raised to that,
-    whatever the shrinkage; a class with one row or no scatter takes the pooled covariance, shrunk
-    in the same way.
+    Eigenvalues of a class covariance below 1e-8 of the mean pooled variance are raised to that
+    level, for every shrinkage. A class with one sample or no scatter takes the pooled covariance,
+    shrunk in the same way.
 
     Parameters
     ----------
     stats : ClassStatistics
         Moments of the classes.
     shrinkage : None, "auto" or float, default="auto"
-        See :func:`~genmetric.density.covariance.class_covariances`.
+        See :func:`~genmetric.density._covariance.class_covariances`.
     classes : ndarray of shape (n_classes,), default=None
         Class names for warnings.
+    stand_in : ndarray of shape (n_features, n_features), default=None
+        Covariance of classes with a single sample or no scatter; None for the pooled one. A matrix
+        states that the pooled covariance is known, the identity of whitened coordinates: classes
+        with few samples shrink towards it.
 
     Returns
     -------
     ClassGaussians
         The class models.
     """
-    covariances = class_covariances(stats, shrinkage)
-    return gaussians_of_covariances(stats, covariances, shrinkage=shrinkage, classes=classes)
+    covariances = class_covariances(stats, shrinkage, whitened=stand_in is not None)
+    return gaussians_of_covariances(
+        stats, covariances, shrinkage=shrinkage, classes=classes, stand_in=stand_in
+    )
 
 
 def gaussians_of_covariances(
@@ -164,11 +177,17 @@ def gaussians_of_covariances(
     *,
     shrinkage: Shrinkage = "auto",
     classes: AnyArray | None = None,
+    stand_in: FloatArray | None = None,
 ) -> ClassGaussians:
-    """Gaussians with given covariances, made safe to invert: see :func:`fit_gaussians`."""
-    covariances = replace_degenerate(covariances, stats, shrinkage, classes)
-    floor = EIGENVALUE_FLOOR * float(np.trace(stand_in_covariance(stats))) / stats.mean.shape[1]
-    return ClassGaussians.from_moments(stats.mean, covariances, floor)
+    """Return Gaussians with given covariances, made invertible as in :func:`fit_gaussians`."""
+    covariances = replace_degenerate(covariances, stats, shrinkage, classes, stand_in)
+    pooled = stand_in_covariance(stats)
+    floor = EIGENVALUE_FLOOR * float(np.trace(pooled)) / stats.mean.shape[1]
+    gaussians = ClassGaussians.from_moments(stats.mean, covariances, floor)
+    # A column of a whitener has the squared norm of one over the eigenvalue.
+    top = np.einsum("cij,cij->cj", gaussians.whiteners, gaussians.whiteners)
+    warn_floored(np.count_nonzero(top * floor > 1 - 1e-9, axis=1), pooled)
+    return gaussians
 
 
 @dataclass(frozen=True)
@@ -192,22 +211,25 @@ class GaussianDensity:
 
     @classmethod
     def of_class(cls, gaussians: ClassGaussians, c: int) -> GaussianDensity:
-        """The single Gaussian of class `c`."""
+        """Return the Gaussian of class `c`."""
         fields = (getattr(gaussians, name) for name in gaussians.__dataclass_fields__)
         return cls(ClassGaussians(*(field[c : c + 1] for field in fields)), np.zeros(1))
 
     def _log_joint(self, X: FloatArray) -> FloatArray:
         return self.gaussians.log_density(X) + self.log_weights
 
+    @np.errstate(under="ignore")
     def log_density(self, X: FloatArray) -> FloatArray:
         """Log-density, shape (n_samples,)."""
         return np.asarray(logsumexp(self._log_joint(X), axis=1))
 
+    @np.errstate(under="ignore")
     def gradient(self, X: FloatArray) -> FloatArray:
         """Gradient of the log-density, shape (n_samples, n_features)."""
         responsibility = softmax(self._log_joint(X), axis=1)
         return np.asarray(np.einsum("nk,nkj->nj", responsibility, self.gaussians.gradient(X)))
 
+    @np.errstate(under="ignore")
     def curvature(self, X: FloatArray) -> FloatArray:
         """Hessian of the density over the density, shape (n_samples, n_features, n_features)."""
         return self.gaussians.weighted_curvature(X, softmax(self._log_joint(X), axis=1))
@@ -217,20 +239,20 @@ class GaussianDensityMixin:
     """Density methods of an estimator that keeps a `_density` in a `_frame`."""
 
     _density: DensityModel
-    _frame: Frame
+    _frame: Scaling
 
     def _rows(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
         refuse_lazy(X)
-        return self._frame.inward(validate_data(self, X, dtype=np.float64, reset=False))
+        return self._frame.apply(validate_data(self, X, dtype=np.float64, reset=False))
 
     def log_density(self, X: ArrayLike) -> FloatArray:
-        """Log-density at each row.
+        """Log-density at each sample.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
@@ -242,34 +264,50 @@ class GaussianDensityMixin:
         return np.asarray(self._density.log_density(x) - log_volume)
 
     def gradient(self, X: ArrayLike) -> FloatArray:
-        """Gradient of the log-density at each row.
+        """Gradient of the log-density at each sample.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
             The gradient of log p.
         """
-        return self._density.gradient(self._rows(X)) / self._frame.scale
+        x = self._rows(X)  # first: it raises NotFittedError
+        with np.errstate(all="ignore"):
+            return _check_range(self._density.gradient(x) / self._frame.scale, "gradient")
 
     def curvature(self, X: ArrayLike) -> FloatArray:
-        """Hessian of the density divided by the density, at each row.
+        """Hessian of the density divided by the density, at each sample.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features, n_features)
             The matrices G.
         """
-        return self._density.curvature(self._rows(X)) / self._frame.scale**2
+        x = self._rows(X)
+        with np.errstate(all="ignore"):
+            inside = self._density.curvature(x) / self._frame.scale
+            return _check_range(inside / self._frame.scale, "curvature")
+
+
+def _check_range(values: FloatArray, name: str) -> FloatArray:
+    """Return `values` if all are finite; raise otherwise."""
+    finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    if not finite.all():
+        raise ValueError(
+            f"The {name} of the density overflows float64 at {np.count_nonzero(~finite)} of "
+            f"{len(values)} samples. Multiply X by a constant before fit, and check X for outliers."
+        )
+    return values
 
 
 class GaussianModel(GaussianDensityMixin, BaseEstimator):
@@ -283,11 +321,11 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
     ----------
     shrinkage : None, "auto" or float, default="auto"
         ``None`` is maximum likelihood, ``"auto"`` the shrinkage of Ledoit and Wolf, a number s in
-        [0, 1] gives (1-s)·S + s·(trace S/D)·I. Eigenvalues below 1e-8 of the mean variance are
-        raised to that, with ``None`` too.
+        [0, 1] gives (1-s)·S + s·(trace S/D)·I: larger values regularise more. Eigenvalues below
+        1e-8 of the mean variance are raised to that level for every shrinkage.
     covariance_estimator : estimator, default=None
-        An estimator with ``fit`` and ``covariance_``, as in :mod:`sklearn.covariance`; it replaces
-        ``"auto"``.
+        Estimator with ``fit`` and ``covariance_`` from :mod:`sklearn.covariance`, cloned and fitted
+        on the samples. It requires ``shrinkage="auto"``, which it replaces.
 
     Attributes
     ----------
@@ -301,7 +339,7 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
     See Also
     --------
     GaussianMixtureModel : Several Gaussians as the density of a class.
-    GenerativeMetric : Uses one such model a class.
+    GenerativeMetric : Uses one model per class.
 
     Examples
     --------
@@ -313,11 +351,14 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
     (200, 3, 3)
     """
 
+    # `covariance_estimator` is checked with its results, by `estimated_covariance`.
+    _parameter_rules: ClassVar[ParameterRules] = {"shrinkage": SHRINKAGE_RULES}
+
     def __init__(self, *, shrinkage: Any = "auto", covariance_estimator: Any = None) -> None:
         self.shrinkage = shrinkage
         self.covariance_estimator = covariance_estimator
 
-    @all_or_nothing
+    @restore_on_error
     def fit(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> GaussianModel:
@@ -326,28 +367,29 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows of one class.
+            Samples of one class.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies of the rows.
+            Frequencies of the samples.
 
         Returns
         -------
         self : GaussianModel
             The fitted model.
         """
+        check_parameters(self)
         shrinkage = check_shrinkage(self.shrinkage, self.covariance_estimator)
         refuse_lazy(X)
         x = validate_data(self, X, dtype=np.float64)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
-        frame = Frame.of(x)
+        frame = Scaling.of(x)
         codes = np.zeros(len(x), np.intp)
         stats = class_statistics(x, codes, 1, frame=frame, sample_weight=weight)
         if self.covariance_estimator is None:
             gaussians = fit_gaussians(stats, shrinkage=shrinkage)
         else:
-            cov = estimated_covariance(self.covariance_estimator, frame.inward(x), weight)
+            cov = estimated_covariance(self.covariance_estimator, frame.apply(x), weight)
             gaussians = gaussians_of_covariances(stats, cov[None])
         self._frame, self._density = frame, GaussianDensity.of_class(gaussians, 0)
         self.mean_ = frame.center + frame.scale * gaussians.means[0]

@@ -1,11 +1,11 @@
-r"""Kernel density of rows, for the weights of M^KDE (section sKDE).
+r"""Kernel density of samples, for the weights of the KDE combination.
 
-The density of a point is the paper's sum over all rows, the point itself among them,
+The density of a point is the paper's sum over all samples, the point itself among them,
 
 .. math:: p(z_i) \propto \sum_j w_j \exp(-\|z_i - z_j\|^2 / \sigma^2),
 
-and the bandwidth sigma maximises the likelihood of rows that their own kernel had no part in.
-Both come from one pass over pairs of rows, :func:`kernel_sums`, chunk by chunk.
+and the bandwidth sigma maximises the likelihood of samples that their own kernel had no part in.
+Both come from one pass over pairs of samples, :func:`kernel_sums`, chunk by chunk.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PAIR_BYTES = 2**20
 #: Change of log(1/sigma²) at which the search ends, and most steps of it.
 RATE_TOL, MAX_STEPS = 1e-4, 50
 
-#: Most that a rate times a squared norm of a row may be.
-NARROWEST = 1e12
+#: Most that a rate times a squared norm of a sample may be.
+MAX_PRECISION = 1e12
 
-#: The first bandwidth is the best of these multiples of the rule of thumb, for so many rows.
+#: The first bandwidth is the best of these multiples of the rule of thumb, for this number of samples.
 FIRST_LOOK, LOOK_ROWS = 4.0 ** np.arange(-3.0, 3.0), 500
 
 
@@ -58,14 +58,14 @@ def kernel_sums(
     own: IntArray | None = None,
     n_jobs: int | None = None,
 ) -> KernelSums:
-    """Sums of Gaussian kernels over references, in log space, and two moments of their exponents.
+    """Sum Gaussian kernels over references in log space, with two moments of their exponents.
 
     Parameters
     ----------
     points : ndarray of shape (n_points, n_features)
-        Rows at which the sums are taken.
+        Samples at which the sums are taken.
     references : ndarray of shape (n_references, n_features)
-        Rows that carry the kernels.
+        Samples that carry the kernels.
     rate : float
         The rate 1/sigma².
     weights : ndarray of shape (n_references,)
@@ -73,12 +73,12 @@ def kernel_sums(
     own : ndarray of shape (n_points,), default=None
         The reference that each point leaves out, -1 for none; ``None`` is none anywhere.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads; the result is the same for every number.
 
     Returns
     -------
     KernelSums
-        One entry a point.
+        One entry per sample.
     """
     scale = np.sqrt(rate)
     z, r = scale * points, scale * references
@@ -117,16 +117,16 @@ def kernel_sums(
 
 @dataclass(frozen=True)
 class RateFit:
-    """A bandwidth, as the rate 1/sigma², and what was computed on the way to it.
+    """A bandwidth as the rate 1/sigma², and the quantities computed with it.
 
     Attributes
     ----------
     rate : float
         The rate of largest likelihood.
     sums : KernelSums
-        Sums of the rows whose likelihood it is, at that rate.
+        Sums of the samples whose likelihood it is, at that rate.
     n_passes : int
-        Passes over all pairs of rows that the search made.
+        Passes over all pairs of samples that the search made.
     """
 
     rate: float
@@ -144,29 +144,29 @@ def fit_rate(
     start: float | None = None,
     n_jobs: int | None = None,
 ) -> RateFit:
-    r"""The bandwidth of largest likelihood of points under the kernels of references.
+    r"""Find the bandwidth that maximises the likelihood of points under the kernels of references.
 
     With :math:`t = \log\rho` the log-likelihood is, up to a constant,
 
     .. math:: \ell(t) = \sum_i w_i \Bigl[\tfrac{D}{2} t
               + \log\sum_{j \neq i} w_j e^{-\rho\|z_i - z_j\|^2}\Bigr],
 
-    whose two derivatives are the moments of :class:`KernelSums`. Newton's step is taken where the
-    curve bends down; elsewhere, and where Newton's step lowered the likelihood, the step of EM
+    whose two derivatives are the moments of :class:`KernelSums`. Newton's step is taken if the
+    curve is concave; otherwise, and if Newton's step lowered the likelihood, the step of EM
     (:math:`\rho = WD / 2\sum_i w_i E_i\|z_i-z_j\|^2`), which never does.
 
     Parameters
     ----------
     points : ndarray of shape (n_points, n_features)
-        Rows whose likelihood counts: the references themselves, or held-out rows.
+        Samples whose likelihood counts: the references themselves, or held-out samples.
     references : ndarray of shape (n_references, n_features)
-        Rows that carry the kernels.
+        Samples that carry the kernels.
     point_weights, weights : ndarray of shape (n_points,), (n_references,)
         Positive frequencies of both.
     own : ndarray of shape (n_points,) or None
         The reference that each point leaves out; see :func:`kernel_sums`.
     start : float, default=None
-        A rate to start from; ``None`` looks at several, for some of the rows.
+        A rate to start from; ``None`` looks at several, for some of the samples.
     n_jobs : int, default=None
         Threads.
 
@@ -189,9 +189,9 @@ def fit_rate(
         )
         return float(half * t + share @ sums.log_sum), sums
 
-    # A kernel narrower than the rounding of distances would see rounding alone.
+    # A kernel narrower than the rounding of distances would only resolve rounding errors.
     reach = float(np.einsum("ij,ij->i", references, references).max())
-    narrowest = float(np.log(NARROWEST / reach)) if reach > 0 else np.inf
+    narrowest = float(np.log(MAX_PRECISION / reach)) if reach > 0 else np.inf
     t = _first_look(references, weights, spread) if start is None else float(np.log(start))
     t = min(t, narrowest)
     best, sums = look(t)
@@ -214,7 +214,7 @@ def fit_rate(
 
 
 def _first_look(references: FloatArray, weights: FloatArray, spread: AnyArray) -> float:
-    """The best of a few multiples of the rule of thumb, as log(1/sigma²), for some of the rows."""
+    """Find the best of a few multiples of the rule of thumb on a subset, as log(1/sigma²)."""
     some = slice(None, None, -(-len(references) // LOOK_ROWS))
     z, w = references[some], weights[some]
     own, share = np.arange(len(z)), w / w.sum()
