@@ -1,4 +1,4 @@
-"""Local metrics kept in memory, half of each: for sums with one set of weights after another."""
+"""Local metrics kept in memory, upper triangles only, for sums with several sets of weights."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from genmetric._chunks import map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray
-from genmetric.density.frame import Frame
-from genmetric.density.models import ClassModels
-from genmetric.geometry.local import local_metrics
-from genmetric.geometry.phi import phi
-from genmetric.geometry.summation import MetricSum, dense_bytes_per_row
+from genmetric.density._models import ClassModels
+from genmetric.density._scaling import Scaling
+from genmetric.geometry._local import Normalization
+from genmetric.geometry._sample_metrics import sample_metrics
+from genmetric.geometry._summation import MetricSum, dense_bytes_per_row
 
 #: Bytes that local metrics kept for later rounds may take.
 KEPT_BYTES = 512 * 2**20
@@ -20,7 +20,7 @@ KEPT_BYTES = 512 * 2**20
 
 @dataclass(frozen=True)
 class PackedMetrics:
-    """The upper triangles of symmetric matrices, one a row.
+    """Upper triangles of symmetric matrices, one per sample.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class PackedMetrics:
 
     @staticmethod
     def fits(n_rows: int, n_features: int) -> bool:
-        """Whether so many metrics may be kept."""
+        """Return whether this number of metrics may be kept."""
         return 4 * n_rows * n_features * (n_features + 1) <= KEPT_BYTES
 
     def sum(self, weights: FloatArray) -> MetricSum:
-        """The sum of the metrics with weights, one product of a vector with a matrix."""
+        """Return the weighted sum of the metrics: one product of a vector with a matrix."""
         total = np.zeros((self.n_features, self.n_features))
         upper = np.triu_indices(self.n_features)
         total[upper] = weights @ self.triangles
@@ -53,30 +53,34 @@ class PackedMetrics:
 def packed_local_metrics(
     models: ClassModels,
     X: AnyArray,
-    frame: Frame,
+    frame: Scaling,
     *,
     log_priors: FloatArray | None = None,
+    normalization: Normalization = "determinant",
     n_jobs: int | None = None,
 ) -> PackedMetrics:
-    """The local metrics of all rows (eq. eLocal), one eigendecomposition each.
+    """Compute the local metrics of all samples by one eigendecomposition each.
 
     Parameters
     ----------
     models : ClassModels
         Class models, in the coordinates of `frame`.
     X : ndarray of shape (n_samples, n_features)
-        Rows as they came.
-    frame : Frame
+        Samples in input space.
+    frame : Scaling
         Coordinates of the models.
     log_priors : ndarray of shape (n_classes,), default=None
-        Logarithms of the class priors; ``None`` is equal priors.
+        Logarithms of the class priors; ``None`` for equal priors.
+    normalization : {"determinant", "trace"}, default="determinant"
+        Scale of each local metric before it is added: determinant one, as in the paper, or trace
+        equal to the number of features; see :func:`~genmetric.geometry.sign_rule`.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads; the result is the same for every number.
 
     Returns
     -------
     PackedMetrics
-        One matrix a row.
+        One matrix per sample.
     """
     n_features = X.shape[1]
     upper = np.triu_indices(n_features)
@@ -84,7 +88,7 @@ def packed_local_metrics(
     twice = np.where(upper[0] == upper[1], 1.0, 2.0)
 
     def of_chunk(rows: slice) -> tuple[FloatArray, FloatArray]:
-        metrics = local_metrics(phi(models, frame.inward(X[rows]), log_priors))
+        metrics = sample_metrics(models, frame.apply(X[rows]), log_priors, normalization)
         triangles = metrics[:, upper[0], upper[1]]
         return triangles, triangles**2 @ twice
 

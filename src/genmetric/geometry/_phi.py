@@ -1,7 +1,6 @@
-r"""The matrix Phi: how each class bends where a point lies, weighed by who could win there.
+r"""The matrix Phi: class-density Hessians weighted by the posterior of each class.
 
-For any number of classes (appendix, section sProof) the bias of the nearest-neighbour error is
-the trace of
+For any number of classes the first-order bias of the nearest-neighbour error is the trace of
 
 .. math:: \Phi = \sum_c w_c G_c, \qquad G_c = \nabla\nabla p_c / p_c, \qquad
           w_c = p_c \Big(\sum_{c' \ne c} p_{c'}^2 - p_c \sum_{c' \ne c} p_{c'}\Big),
@@ -15,15 +14,17 @@ from __future__ import annotations
 import numpy as np
 
 from genmetric._typing import FloatArray
-from genmetric.density.models import ClassModels
-from genmetric.geometry.local import FLOOR
+from genmetric.density._models import ClassModels
+from genmetric.geometry._local import ZERO_LEVEL
 
-#: Eigenvalues of Phi below this share of the precisions it is a difference of are rounding errors.
-ROUNDING = 1e-12
+#: Eigenvalues of Phi below this fraction of the precisions that it is a difference of are rounding
+#: errors. The second value holds if Phi is below `CANCELLATION` of them: the rounding errors of
+#: the covariances themselves are left then.
+ROUNDING, CANCELLED_ROUNDING, CANCELLATION = 1e-14, 1e-12, 1e-6
 
 
 def curvature_weights(log_joint: FloatArray) -> FloatArray:
-    r"""The weights :math:`w_c` of each class in Phi, divided by the largest of them.
+    r"""Compute the weight :math:`w_c` of each class in Phi, divided by the largest weight.
 
     With :math:`r_c = p_c/p_{(1)}` and :math:`s_c = p_c/p_{(2)}` relative to the two largest
     densities and :math:`\delta_c = 1 - r_c`, dividing by :math:`p_{(1)}^2 p_{(2)}` leaves
@@ -77,16 +78,16 @@ def two_class_weights(n_samples: int) -> FloatArray:
 def phi_weights(
     models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None
 ) -> FloatArray:
-    """Weights of each class in Phi at each row, shape (n_samples, n_classes).
+    """Weights of each class in Phi at each sample, shape (n_samples, n_classes).
 
     Parameters
     ----------
     models : ClassModels
         Class models.
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     log_priors : ndarray of shape (n_classes,), default=None
-        Logarithms of the class priors; ``None`` is equal priors.
+        Logarithms of the class priors; ``None`` for equal priors.
 
     Returns
     -------
@@ -99,59 +100,107 @@ def phi_weights(
     return curvature_weights(log_joint if log_priors is None else log_joint + log_priors)
 
 
-def clear_rounding(matrices: FloatArray, terms: FloatArray) -> FloatArray:
+def clear_rounding(matrices: FloatArray, rounding: FloatArray) -> FloatArray:
     """Set to zero the eigenvalues that are rounding errors of the terms of a difference.
 
-    Where columns are collinear every class has a precision of 1e8 in the same direction. The
-    difference of the precisions vanishes there, but for rounding, and the sign rule would take the
-    sign of that for a sign of Phi.
+    If columns are collinear, every class has a precision of 1e8 in the same direction. The
+    difference of the precisions vanishes there up to rounding, and the sign rule would use the
+    sign of a rounding error.
 
     Parameters
     ----------
     matrices : ndarray of shape (n_samples, n_features, n_features)
         Symmetric matrices.
-    terms : ndarray of shape (n_samples,)
-        Size of the terms that each is a difference of.
+    rounding : ndarray of shape (n_samples,)
+        Absolute level of rounding errors; see :func:`phi_and_rounding`.
 
     Returns
     -------
     ndarray of shape (n_samples, n_features, n_features)
-        The matrices, with eigenvalues below 1e-12 of `terms` set to zero.
+        The matrices, with eigenvalues up to `rounding` set to zero.
     """
-    level = ROUNDING * terms
     # Elsewhere the floor of the sign rule is above the rounding errors.
-    rows = np.flatnonzero(level > FLOOR * np.abs(matrices).max(axis=(1, 2)))
+    rows = np.flatnonzero(rounding > ZERO_LEVEL * np.abs(matrices).max(axis=(1, 2)))
     if len(rows):
         eigenvalues, U = np.linalg.eigh(matrices[rows])
-        eigenvalues[np.abs(eigenvalues) <= level[rows, None]] = 0.0
+        small = np.abs(eigenvalues) <= rounding[rows, None]
+        touched = small.any(axis=1)
+        rows, U = rows[touched], U[touched]
+        eigenvalues = np.where(small, 0.0, eigenvalues)[touched]
+        cleared = (U * eigenvalues[:, None, :]) @ U.transpose(0, 2, 1)
         matrices = matrices.copy()
-        matrices[rows] = (U * eigenvalues[:, None, :]) @ U.transpose(0, 2, 1)
+        matrices[rows] = (cleared + cleared.transpose(0, 2, 1)) / 2
     return matrices
 
 
-def phi(models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None) -> FloatArray:
-    """Phi at each row, up to scale and sign.
+def rounding_level(size: FloatArray, terms: FloatArray) -> FloatArray:
+    """Return the absolute size of rounding errors in the eigenvalues of each Phi.
+
+    Parameters
+    ----------
+    size : ndarray of shape (n_samples,)
+        Largest absolute entry or eigenvalue of each Phi.
+    terms : ndarray of shape (n_samples,)
+        Size of the precisions that each is a difference of.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Eigenvalues up to this level are rounding errors.
+    """
+    cancelled = size < CANCELLATION * terms
+    return np.asarray(terms * np.where(cancelled, CANCELLED_ROUNDING, ROUNDING))
+
+
+def phi_and_rounding(
+    models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Compute Phi at each sample and the level of its rounding errors.
 
     Parameters
     ----------
     models : ClassModels
         Class models.
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     log_priors : ndarray of shape (n_classes,), default=None
-        Logarithms of the class priors; ``None`` is equal priors.
+        Logarithms of the class priors; ``None`` means equal priors.
+
+    Returns
+    -------
+    phi : ndarray of shape (n_samples, n_features, n_features)
+        Symmetric matrices, up to scale and sign.
+    rounding : ndarray of shape (n_samples,)
+        Eigenvalues of Phi up to this absolute value are rounding errors of the precisions that Phi
+        is a difference of.
+    """
+    weights = phi_weights(models, X, log_priors)
+    matrices = models.weighted_curvature(X, weights)
+    if not np.isfinite(matrices).all():
+        raise ValueError(
+            "Phi is not finite: samples are so far from the classes that squares overflow. Check X "
+            "for outliers."
+        )
+    matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
+    size = np.abs(matrices).max(axis=(1, 2))
+    return matrices, rounding_level(size, models.precision_size(weights))
+
+
+def phi(models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None) -> FloatArray:
+    """Compute Phi at each sample, up to scale and sign.
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` means equal priors.
 
     Returns
     -------
     ndarray of shape (n_samples, n_features, n_features)
         Symmetric matrices, free of eigenvalues that are rounding errors.
     """
-    weights = phi_weights(models, X, log_priors)
-    matrices = models.weighted_curvature(X, weights)
-    if not np.isfinite(matrices).all():
-        raise ValueError(
-            "Phi is not finite: rows lie so far from the classes that squares overflow. Check X "
-            "for outliers."
-        )
-    matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
-    return clear_rounding(matrices, models.precision_size(weights))
+    return clear_rounding(*phi_and_rounding(models, X, log_priors))

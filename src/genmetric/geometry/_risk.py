@@ -1,7 +1,7 @@
-r"""What the metric is for: the error of a nearest neighbour among N rows (eqs. eAsymp and eNN).
+r"""Error of the nearest neighbour among N samples, equations (4) and (5) of the paper.
 
-All quantities are expectations over the rows themselves, so they are estimated by Monte Carlo
-from points drawn of the class models, in log space: only posteriors enter, never a density.
+All quantities are expectations over the samples themselves, so they are estimated by Monte Carlo
+from points drawn from the class models, in log space: only posteriors are formed, not densities.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, softmax
 
 from genmetric._typing import FloatArray
-from genmetric.density.models import ClassModels
+from genmetric.density._models import ClassModels
 
 #: Logarithms of the numbers that float64 holds.
 LOG_SMALLEST, LOG_LARGEST = (float(np.log(end)) for end in (5e-324, np.finfo(float).max))
@@ -22,7 +22,7 @@ def _log_joint(models: ClassModels, X: FloatArray, log_priors: FloatArray | None
 
 
 def _bias_weights(posterior: FloatArray) -> FloatArray:
-    """The weights w_c of Phi with posteriors in place of densities, at their true scale."""
+    """Compute the weights w_c of Phi with posteriors in place of densities, without rescaling."""
     square = (posterior**2).sum(axis=1, keepdims=True)
     # sum_{c'≠c} q_c'² - q_c sum_{c'≠c} q_c' with posteriors that sum to one.
     w = posterior * (square - posterior)
@@ -33,13 +33,14 @@ def _bias_weights(posterior: FloatArray) -> FloatArray:
     return np.asarray(w)
 
 
+@np.errstate(under="ignore")
 def asymptotic_error(
     models: ClassModels,
     X: FloatArray,
     log_priors: FloatArray | None = None,
     sample_weight: FloatArray | None = None,
 ) -> float:
-    r"""Error of the nearest neighbour among infinitely many rows (eq. eAsymp).
+    r"""Compute the error of the nearest neighbour among infinitely many samples, equation (4).
 
     .. math:: \varepsilon_\infty = \mathbb E_x \Big[1 - \sum_c \eta_c(x)^2\Big],
 
@@ -53,51 +54,52 @@ def asymptotic_error(
     X : ndarray of shape (n_samples, n_features)
         Points drawn from the mixture of the classes.
     log_priors : ndarray of shape (n_classes,), default=None
-        Logarithms of the class priors; ``None`` is equal priors.
+        Logarithms of the class priors; ``None`` for equal priors.
     sample_weight : ndarray of shape (n_samples,), default=None
-        Importance of each point where they were not drawn from the mixture itself: its density
-        there over the density they were drawn from.
+        Importance weights if the points were drawn from another density: the density of the mixture
+        at each point, divided by the density that it was drawn from.
 
     Returns
     -------
     float
-        The error, the same under every metric.
+        The error rate, which does not depend on the metric.
     """
     posterior = softmax(_log_joint(models, X, log_priors), axis=1)
     errors = (posterior * (1 - posterior)).sum(axis=1)
     return float(np.average(errors, weights=sample_weight))
 
 
+@np.errstate(under="ignore")
 def bias_per_row(
     models: ClassModels,
     X: FloatArray,
     metric: FloatArray | None = None,
     log_priors: FloatArray | None = None,
 ) -> FloatArray:
-    r"""The integrand of eq. eNN under a metric, divided by the density of the rows.
+    r"""Compute the integrand of equation (5) under a metric, divided by the sample density.
 
     .. math:: b(x) = \mathrm{Trace}\Big[M^{-1} \sum_c \eta_c
               \big(\sum_{c'} \eta_{c'}^2 - \eta_c\big) G_c\Big].
 
     Times the density of x, and for two classes of equal priors, this is half of
     :math:`\frac{p_1 p_2 (p_2 - p_1)}{(p_1 + p_2)^2} \mathrm{Trace}[M^{-1}\Phi]` (the density of
-    the rows is the mean of :math:`p_1` and :math:`p_2`; the factor goes into :math:`c_N`).
+    the samples is the mean of :math:`p_1` and :math:`p_2`; the factor goes into :math:`c_N`).
 
     Parameters
     ----------
     models : ClassModels
         Class models.
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     metric : ndarray of shape (n_features, n_features), default=None
         The metric M; ``None`` is Euclidean.
     log_priors : ndarray of shape (n_classes,), default=None
-        Logarithms of the class priors; ``None`` is equal priors.
+        Logarithms of the class priors; ``None`` for equal priors.
 
     Returns
     -------
     ndarray of shape (n_samples,)
-        Positive where a neighbour at a distance is worse than the point itself.
+        The bias; positive if the error of a distant neighbour is larger than that of a close one.
     """
     posterior = softmax(_log_joint(models, X, log_priors), axis=1)
     bend = models.weighted_curvature(X, _bias_weights(posterior))
@@ -106,12 +108,13 @@ def bias_per_row(
     eigenvalues, U = np.linalg.eigh(metric)
     if eigenvalues[0] <= len(metric) * np.finfo(float).eps * eigenvalues[-1]:
         raise ValueError(
-            "The metric is singular, and the bias of a nearest neighbour has a term in its "
-            "inverse. Use a metric of full rank (n_components=None)."
+            "The metric is singular, and the bias of the nearest neighbour contains its inverse. Use "
+            "a metric of full rank (n_components=None)."
         )
     return np.asarray(np.einsum("ij,nji->n", (U / eigenvalues) @ U.T, bend))
 
 
+@np.errstate(under="ignore")
 def finite_sample_error(
     models: ClassModels,
     X: FloatArray,
@@ -120,9 +123,9 @@ def finite_sample_error(
     log_priors: FloatArray | None = None,
     sample_weight: FloatArray | None = None,
 ) -> float:
-    r"""First-order error of the nearest neighbour among `n_train` rows (eq. eNN).
+    r"""Compute the first-order error of the nearest neighbour among `n_train` samples, equation (5).
 
-    The neighbour of x among N rows lies at a mean squared distance of
+    The neighbour of x among N samples lies at a mean squared distance of
     :math:`\Gamma(1 + 2/D)\,(N V_D\, p(z))^{-2/D}` in the space z = Lx of the metric, with
     :math:`V_D` the volume of the unit ball and :math:`p(z) = p(x)/|L|`; the label probabilities
     there differ by the Laplacian over 2D. Keeping that factor under the integral,
@@ -137,24 +140,24 @@ def finite_sample_error(
     X : ndarray of shape (n_samples, n_features)
         Points drawn from the mixture of the classes.
     n_train : int
-        Number N of training rows.
+        Number N of training samples.
     metric : ndarray of shape (n_features, n_features), default=None
         The metric M; ``None`` is Euclidean.
     log_priors : ndarray of shape (n_classes,), default=None
-        Logarithms of the class priors; ``None`` is equal priors.
+        Logarithms of the class priors; ``None`` for equal priors.
     sample_weight : ndarray of shape (n_samples,), default=None
-        Importance of each point where they were not drawn from the mixture itself: its density
-        there over the density they were drawn from.
+        Importance weights if the points were drawn from another density: the density of the mixture
+        at each point, divided by the density that it was drawn from.
 
     Returns
     -------
     float
-        The error to first order. The expansion holds where neighbours are near. In the tails they
-        never are: with one feature they make the mean infinite, and up to four features the plain
-        Monte Carlo noisy; points drawn from classes made 1.5 times as wide, with their
-        `sample_weight`, cure that.
-        With many features they are nowhere: for two Gaussians the bias came out a tenth too small
-        at D = 8 and N = 2000, a third too small at D = 12 and N = 4000.
+        The error rate to first order. The expansion requires close neighbours, which samples in the
+        tails of the density do not have. With one feature the tails make the mean infinite, and
+        with up to four features they make the Monte Carlo estimate noisy: draw the points from
+        classes that are 1.5 times as wide, and pass their `sample_weight`. With many features no
+        sample has close neighbours: for two Gaussians the estimated bias was a tenth too small at
+        D = 8 and N = 2000, and a third too small at D = 12 and N = 4000.
     """
     n_features = X.shape[1]
     log_det = 0.0 if metric is None else np.linalg.slogdet(metric)[1]
@@ -166,6 +169,7 @@ def finite_sample_error(
     return asymptotic_error(models, X, log_priors, sample_weight) + float(shift)
 
 
+@np.errstate(under="ignore")
 def density_bias(
     models: ClassModels,
     X: FloatArray,
@@ -173,11 +177,11 @@ def density_bias(
     log_priors: FloatArray | None = None,
     log_unit: float = 0.0,
 ) -> FloatArray:
-    r"""The integrand of eq. eNN itself.
+    r"""Compute the integrand of equation (5).
 
     For two classes of equal priors
     :math:`\frac{p_1 p_2 (p_2 - p_1)}{(p_1 + p_2)^2} \mathrm{Trace}[M^{-1}\Phi]`; for more,
-    :math:`\mathrm{Trace}[M^{-1}\Phi] / (\sum_c p_c)^2` with Phi of section sProof. Priors multiply
+    :math:`\mathrm{Trace}[M^{-1}\Phi] / (\sum_c p_c)^2` with Phi for any number of classes. Priors multiply
     the densities by C·prior.
 
     Parameters
@@ -185,13 +189,13 @@ def density_bias(
     models : ClassModels
         Class models.
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     metric : ndarray of shape (n_features, n_features)
         The metric M.
     log_priors : ndarray of shape (n_classes,), default=None
-        Logarithms of the class priors; ``None`` is equal priors.
+        Logarithms of the class priors; ``None`` for equal priors.
     log_unit : float, default=0.0
-        Logarithm of a length; rows and metric are in that unit, the answer is not.
+        Logarithm of the unit of length of samples and metric; the result is in units of one.
 
     Returns
     -------
@@ -204,12 +208,12 @@ def density_bias(
     with np.errstate(divide="ignore"):
         log_inside = log_total + np.log(np.abs(bias))
     log_size = log_inside - (n_features + 2) * log_unit
-    # In the unit of the rows all of it may be no number, where in a unit of their spread it is.
+    # The result can overflow or vanish in the unit of X although it is finite in the other unit.
     vanish = (log_size < LOG_SMALLEST).all() and (log_inside > LOG_SMALLEST).any()
     if vanish or (log_size > LOG_LARGEST).any():
         raise ValueError(
             f"The integrand goes with the power -{n_features + 2} of the unit of X, and near "
-            f"exp({log_size.max():.0f}) it is no float64 number. Multiply X by a constant before "
+            f"exp({log_size.max():.0f}) it is outside the range of float64. Multiply X by a constant before "
             "fit."
         )
     return np.asarray(np.sign(bias) * np.exp(log_size))

@@ -1,12 +1,11 @@
-r"""Which classes matter at a row, and the local metrics of rows where two or three do.
+r"""Classes that matter at a sample, and local metrics of samples at which two or three do.
 
-The local metric (eq. eLocal) in terms of :math:`|\Phi|`, the inertia and the determinant is
+The local metric, eq. (8) of the paper, in terms of :math:`|\Phi|`, the inertia and the determinant is
 
 .. math:: M = e^{-\kappa/D} \Big( \tfrac{d_+ + d_-}{2}\,|\Phi| + \tfrac{d_+ - d_-}{2}\,\Phi \Big),
           \qquad \kappa = d_+\log d_+ + d_-\log d_- + \log|\det\Phi| .
 
-Where two classes matter everything is shared but two rank-one terms, and :mod:`resolvent` does the
-rest. Where three matter the weights are :math:`(1, -(1-\tau), -\tau)` up to scale and sign, so the
+If two classes matter, samples share everything but two rank-one terms. If three matter, the weights are :math:`(1, -(1-\tau), -\tau)` up to scale and sign, so the
 shared part depends on one number. It is diagonalised at a few values of :math:`\tau`, and only
 :math:`|\Phi|`, which moves no faster than Phi, is interpolated between them; determinant and
 inertia, which jump, are found from Phi itself.
@@ -19,14 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmetric._typing import BoolArray, FloatArray, IntArray
-from genmetric.density.gaussian import ClassGaussians
-from genmetric.geometry.resolvent import (
+from genmetric.density._gaussian import ClassGaussians
+from genmetric.geometry._local import Normalization
+from genmetric.geometry._resolvent import (
     COARSE,
     FINE,
     FINEST,
+    AbsoluteValues,
     SharedPart,
-    absolute_sum,
     plain_sum,
+    rank_one_traces,
     scale_levels,
     summarize,
 )
@@ -37,7 +38,7 @@ NODES = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5])
 
 @dataclass(frozen=True)
 class LeadingClasses:
-    """The classes that matter at each row, by falling absolute weight.
+    """The classes that matter at each sample, by falling absolute weight.
 
     Attributes
     ----------
@@ -55,7 +56,7 @@ class LeadingClasses:
 
 
 def leading_classes(weights: FloatArray, tol: float) -> LeadingClasses:
-    """Find the classes that matter at each row.
+    """Find the classes that matter at each sample.
 
     Parameters
     ----------
@@ -79,22 +80,38 @@ def leading_classes(weights: FloatArray, tol: float) -> LeadingClasses:
     sizes = np.abs(weights[every, second]), rest[every, third]
     n_classes = 2 + np.count_nonzero(rest > tol, axis=1)
     # Three weights of sum zero: two of them stand against the first. Where what was left out hides
-    # that, the row is nobody's but its own.
+    # that, the sample is left to the dense solver.
     same_side = weights[every, third] * weights[every, second] > 0
     n_classes[(n_classes == 3) & ~same_side] = 4
     tau = np.clip(sizes[1] / (sizes[0] + sizes[1]), 0.0, 0.5)
     return LeadingClasses(np.column_stack([first, second, third]), tau, n_classes)
 
 
-def _coefficients(n_positive: FloatArray, log_det: FloatArray, n_features: int) -> FloatArray:
-    """Factors of |Phi| and of Phi in the local metric, shape (2, n_samples)."""
+def _coefficients(
+    normalization: Normalization,
+    n_positive: FloatArray,
+    log_det: FloatArray,
+    traces: FloatArray,
+    absolute_traces: FloatArray,
+    n_features: int,
+) -> FloatArray:
+    r"""Compute the factors of |Phi| and of Phi in the local metric, shape (2, n_samples).
+
+    Before normalization they are :math:`D/2` and :math:`(d_+ - d_-)/2`. For trace D the metric is
+    divided by :math:`\tfrac12\mathrm{tr}|\Phi| + \tfrac{d_+ - d_-}{2D}\mathrm{tr}\,\Phi`, for
+    determinant one by :math:`e^{\kappa/D}`.
+    """
     n_negative = n_features - n_positive
-    kappa = log_det.copy()
-    for count in (n_positive, n_negative):
-        kappa += count * np.log(np.maximum(count, 1.0))
-    with np.errstate(over="ignore"):
-        scale = np.exp(-kappa / n_features)
-    return np.stack([scale * (n_features / 2), scale * (n_positive - n_negative) / 2])
+    even, odd = np.full_like(n_positive, n_features / 2), (n_positive - n_negative) / 2
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if normalization == "trace":
+            scale = n_features / (even * absolute_traces + odd * traces)
+        else:
+            kappa = log_det.copy()
+            for count in (n_positive, n_negative):
+                kappa += count * np.log(np.maximum(count, 1.0))
+            scale = np.exp(-kappa / n_features)
+    return np.stack([scale * even, scale * odd])
 
 
 def _metric_squares(
@@ -105,9 +122,13 @@ def _metric_squares(
 
 
 def pair_metric_sum(
-    gaussians: ClassGaussians, pair: tuple[int, ...], X: FloatArray, weights: FloatArray
+    gaussians: ClassGaussians,
+    pair: tuple[int, ...],
+    X: FloatArray,
+    weights: FloatArray,
+    normalization: Normalization = "determinant",
 ) -> tuple[FloatArray, float, BoolArray]:
-    """Sum of the local metrics of rows at which one pair of classes matters.
+    """Sum of the local metrics of samples at which one pair of classes matters.
 
     Parameters
     ----------
@@ -116,18 +137,20 @@ def pair_metric_sum(
     pair : tuple of int
         The two classes.
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     weights : ndarray of shape (n_samples,)
-        Weight of each row, positive.
+        Weight of each sample, positive.
+    normalization : {"determinant", "trace"}, default="determinant"
+        Scale of the local metrics; see :func:`~genmetric.geometry.sign_rule`.
 
     Returns
     -------
     total : ndarray of shape (n_features, n_features)
-        Weighted sum over the rows that were treated.
+        Weighted sum over the samples that were treated.
     square : float
         Weighted sum of the squared Frobenius norms of their metrics.
     treated : ndarray of shape (n_samples,)
-        False where Phi is too close to singular and the row has to go the dense way.
+        False if Phi is too close to singular, so that the sample is left to the dense solver.
     """
     n_features = X.shape[1]
     shared = SharedPart.of(gaussians, list(pair), np.array([1.0, -1.0]))
@@ -136,18 +159,26 @@ def pair_metric_sum(
         return total, square, np.zeros(len(X), bool)
     V = shared.coordinates(X)
     summary = summarize(shared.beta, shared.signs, V)
-    even, odd = _coefficients(summary.n_positive, summary.log_det, n_features)
+    traces = rank_one_traces(shared.beta, shared.signs, V)
     treated = summary.regular
     levels = np.where(treated, scale_levels(summary.bound, shared.unit), 0.0)
     for poles, kind in ((FINE, ~summary.loose), (FINEST, summary.loose)):
         for level in np.unique(levels[treated & kind]):
             rows = np.flatnonzero((levels == level) & kind)
             problem = shared.beta / level, shared.signs, V[rows] / np.sqrt(level)
-            w, e, o = weights[rows], even[rows] * level, odd[rows] * level
-            absolute, signed = absolute_sum(*problem, w * e, poles)
-            total += absolute + plain_sum(*problem, w * o)
+            absolute = AbsoluteValues.of(*problem, poles)
+            even, odd = _coefficients(
+                normalization,
+                summary.n_positive[rows],
+                summary.log_det[rows] - n_features * np.log(level),
+                traces[rows] / level,
+                absolute.traces,
+                n_features,
+            )
+            w = weights[rows]
+            total += absolute.sum(w * even) + plain_sum(*problem, w * odd)
             norms = summary.norm2[rows] / level**2
-            square += float(w @ _metric_squares(e, o, norms, signed))
+            square += float(w @ _metric_squares(even, odd, norms, absolute.signed_squares))
     return shared.Q @ total @ shared.Q.T, square, treated
 
 
@@ -157,10 +188,11 @@ def triple_metric_sum(
     X: FloatArray,
     weights: FloatArray,
     tau: FloatArray,
+    normalization: Normalization = "determinant",
 ) -> tuple[FloatArray, float, BoolArray]:
-    r"""Sum of the local metrics of rows at which three classes matter.
+    r"""Sum of the local metrics of samples at which three classes matter.
 
-    With hat functions :math:`\ell_k` on the nodes and :math:`\Phi_k` the row's matrix with its
+    With hat functions :math:`\ell_k` on the nodes and :math:`\Phi_k` the sample's matrix with its
     shared part taken at node k, :math:`|\Phi| \approx \sum_k \ell_k(\tau)\,|\Phi_k|`.
 
     Parameters
@@ -170,11 +202,13 @@ def triple_metric_sum(
     triple : tuple of int
         Three classes, of weights 1, -(1-tau) and -tau.
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     weights : ndarray of shape (n_samples,)
-        Weight of each row, positive.
+        Weight of each sample, positive.
     tau : ndarray of shape (n_samples,)
         In [0, 0.5].
+    normalization : {"determinant", "trace"}, default="determinant"
+        Scale of the local metrics; see :func:`~genmetric.geometry.sign_rule`.
 
     Returns
     -------
@@ -205,21 +239,25 @@ def triple_metric_sum(
     # The sign of the determinant fixes the parity; among those counts, the nearest to the nodes'.
     odd_count = (n_features - (sign < 0)) % 2
     n_positive = np.clip(2 * np.rint((n_positive - odd_count) / 2) + odd_count, 0, n_features)
-    even, odd = _coefficients(n_positive, log_det, n_features)
-    even, odd = np.where(treated, even, 0.0), np.where(treated, odd, 0.0)
-    total = np.tensordot(weights * odd, phi, axes=1)
-    signed = np.zeros(len(X))
+    signed, absolute_traces = np.zeros(len(X)), np.zeros(len(X))
+    parts: list[tuple[SharedPart, IntArray, FloatArray, AbsoluteValues]] = []
     for shared, rows, hat, levels in nodes:
-        part = np.zeros((n_features, n_features))
         for level in np.unique(levels[treated[rows]]):
             inside = (levels == level) & treated[rows]
             chosen = rows[inside]
             V = shared.coordinates(X[chosen], sizes[chosen]) / np.sqrt(level)
-            share = weights[chosen] * even[chosen] * hat[inside] * level
-            problem = shared.beta / level, shared.signs, V
-            absolute, node_signed = absolute_sum(*problem, share, COARSE)
-            part += absolute
-            signed[chosen] += hat[inside] * node_signed * level**2
+            absolute = AbsoluteValues.of(shared.beta / level, shared.signs, V, COARSE)
+            absolute_traces[chosen] += hat[inside] * absolute.traces * level
+            signed[chosen] += hat[inside] * absolute.signed_squares * level**2
+            parts.append((shared, chosen, hat[inside] * level, absolute))
+    traces = np.einsum("nii->n", phi)
+    even, odd = _coefficients(
+        normalization, n_positive, log_det, traces, absolute_traces, n_features
+    )
+    even, odd = np.where(treated, even, 0.0), np.where(treated, odd, 0.0)
+    total = np.tensordot(weights * odd, phi, axes=1)
+    for shared, chosen, share, absolute in parts:
+        part = absolute.sum(weights[chosen] * even[chosen] * share)
         total += shared.Q @ part @ shared.Q.T
     norms = np.einsum("nij,nij->n", phi, phi)
     square = float(weights @ _metric_squares(even, odd, norms, signed))

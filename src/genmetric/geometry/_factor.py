@@ -1,4 +1,4 @@
-"""Factors L of a metric M = LᵀL, and what else one reads off its spectrum."""
+"""Factors L of a metric M = LᵀL, from its spectrum."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _spectrum(metric: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def symmetric_root(metric: FloatArray) -> FloatArray:
-    """The symmetric square root L of a metric, M = L L = LᵀL.
+    """Compute the symmetric square root L of a metric, M = L L = LᵀL.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def symmetric_root(metric: FloatArray) -> FloatArray:
 def rank_limited_factor(
     metric: FloatArray, n_components: int, covariance: FloatArray | None = None
 ) -> FloatArray:
-    r"""The best factor with few rows: distances keep as much of themselves as they can.
+    r"""Compute the best factor of given rank: it minimises the average loss in squared distance.
 
     Without a covariance the rows are the leading eigenvectors of M times the roots of their
     eigenvalues, so that :math:`L^T L` is the closest matrix to M of that rank. With the covariance

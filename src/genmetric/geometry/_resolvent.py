@@ -1,18 +1,18 @@
 r"""The absolute value of many matrices that differ by low rank, without eigendecompositions.
 
-Where few classes matter, Phi is a matrix that many points share plus a few rank-one terms of each
-point's own. With weights :math:`w_c` of the classes and :math:`v_c = P_c(x - \mu_c)`,
+If few classes matter, Phi is a matrix that many samples share plus a few rank-one terms of each
+sample. With weights :math:`w_c` of the classes and :math:`v_c = P_c(x - \mu_c)`,
 
 .. math:: \Phi = B + \sum_c w_c v_c v_c^T, \qquad B = -\sum_c w_c P_c .
 
 Diagonalised once, :math:`B = Q\,\mathrm{diag}(\beta)\,Q^T` leaves
 :math:`\mathrm{diag}(\beta) + \sum_k s_k v_k v_k^T` with signs :math:`s_k` and vectors
-:math:`v_k = \sqrt{|w_c|}\,Q^T P_c (x - \mu_c)`. For such a matrix
+:math:`v_k = \sqrt{|w_c|}\,Q^T P_c (x - \mu_c)`. For this matrix
 
-* determinant and inertia come from a Schur complement of a few rows, O(D) a point;
-* the absolute value is a sum over the poles of :mod:`~genmetric.geometry.zolotarev`, and the
+* determinant and inertia come from a Schur complement of a few samples, O(D) per sample;
+* the absolute value is a sum over the poles of :mod:`~genmetric.geometry._zolotarev`, and the
   resolvent at a pole is a diagonal matrix plus one of low rank (Woodbury), so that its sum over
-  points is one matrix product: O(D²) a point.
+  points is one matrix product: O(D²) per sample.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from genmetric._typing import AnyArray, BoolArray, ComplexArray, FloatArray
-from genmetric.density.gaussian import ClassGaussians
-from genmetric.geometry.local import FLOOR
-from genmetric.geometry.phi import ROUNDING
-from genmetric.geometry.zolotarev import zolotarev_sign
+from genmetric.density._gaussian import ClassGaussians
+from genmetric.geometry._phi import CANCELLED_ROUNDING
+from genmetric.geometry._zolotarev import zolotarev_sign
 
 #: Poles of the rational absolute value, and the relative eigenvalue from which it holds: for most
-#: rows, for rows where much of it cancels, and for sums that are coarser for another reason.
+#: samples, for samples where much of it cancels, and for sums that are coarser for another reason.
 FINE, FINEST, COARSE = (17, 2e-5), (22, 5e-6), (12, 2e-4)
 
-#: |beta| below this share of the largest is raised to it: the Schur complement loses the digits.
+#: Condition number of Phi up to which the Schur complement gives inertia and determinant.
+MAX_CONDITION = 1e10
+
+#: |beta| below this fraction of the largest is raised to it: the Schur complement would cancel.
 BETA_FLOOR = 1e-8
 
-#: Where the bound on |Phi| exceeds the size of the metric by these factors, so much cancels that
-#: rows need the finest poles, or the dense way.
+#: If the bound on |Phi| exceeds the size of the metric by these factors, terms cancel and samples
+#: need the finest poles, or the dense solver.
 LOOSE, TOO_LOOSE = 1.5, 8.0
 
 #: Fixed-point steps for the bound on the spectrum.
 BOUND_STEPS = 3
 
-#: Up to so many rows the products of all poles are made at once.
+#: Up to this number of samples the products of all poles are computed at once.
 FEW_ROWS = 50
 
 #: Columns of a panel of the symmetric product; only panels on and below the diagonal are formed.
@@ -50,14 +52,14 @@ PANEL = 96
 
 @dataclass(frozen=True)
 class SharedPart:
-    """What the points with the same weights of the classes share.
+    """The part of Phi that samples with the same class weights share.
 
     Attributes
     ----------
     means : ndarray of shape (n_terms, n_features)
         Means of the classes that matter.
     to_basis : ndarray of shape (n_terms, n_features, n_features)
-        P_c Q, which takes x - mean to the eigenvectors of B.
+        The matrices P_c Q, which map x - mean to the basis of the eigenvectors of B.
     signs : ndarray of shape (n_terms,)
         Signs of the weights.
     Q : ndarray of shape (n_features, n_features)
@@ -77,18 +79,18 @@ class SharedPart:
 
     @property
     def unit(self) -> float:
-        """The largest |beta|, by which scales are measured."""
+        """Largest |beta|, the unit of all scales."""
         return float(max(-self.beta[0], self.beta[-1]))
 
     @classmethod
     def of(cls, gaussians: ClassGaussians, classes: list[int], weights: FloatArray) -> SharedPart:
-        """The part shared by points where `classes` have these `weights`, of sum zero."""
+        """Compute the part shared by samples whose `classes` have these `weights` with sum zero."""
         P = gaussians.precisions[classes]
         beta, Q = np.linalg.eigh(-np.tensordot(weights, P, axes=1))
         size = np.abs(beta).max()
         small = BETA_FLOOR * size
         # One direction may be raised; more would be a subspace in which the classes agree.
-        clear = np.abs(beta).min() > ROUNDING * np.abs(P).max()
+        clear = np.abs(beta).min() > CANCELLED_ROUNDING * np.abs(P).max()
         sound = bool(clear and np.count_nonzero(np.abs(beta) < small) <= 1)
         beta = np.where(np.abs(beta) < small, np.where(beta < 0, -small, small), beta)
         return cls(
@@ -96,10 +98,10 @@ class SharedPart:
         )
 
     def coordinates(self, X: FloatArray, sizes: FloatArray | None = None) -> FloatArray:
-        """The vectors v_k of each row, shape (n_samples, n_terms, n_features).
+        """Compute the vectors v_k of each sample, of shape (n_samples, n_terms, n_features).
 
-        `sizes`, of shape (n_samples, n_terms), are the absolute weights of the classes where they
-        are not one.
+        `sizes`, of shape (n_samples, n_terms), are the absolute weights of the classes;
+        None for one.
         """
         V = np.empty((len(X), *self.means.shape))
         for k, (mean, to_basis) in enumerate(zip(self.means, self.to_basis, strict=True)):
@@ -108,7 +110,7 @@ class SharedPart:
 
 
 def _gram(V: FloatArray, columns: FloatArray) -> FloatArray:
-    """Sums over features of v_k v_l times each column, shape (r, r, n_samples, n_columns)."""
+    """Sum v_k v_l times each column over features, to shape (r, r, n_samples, n_columns)."""
     r = V.shape[1]
     out = np.empty((r, r, len(V), columns.shape[1]))
     for k in range(r):
@@ -125,7 +127,7 @@ def _complex_gram(V: FloatArray, columns: ComplexArray) -> ComplexArray:
 
 
 def bordered_inverse(H: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Inverse of many small symmetric matrices, one row and column at a time.
+    """Invert many small symmetric matrices, one row and column at a time.
 
     Parameters
     ----------
@@ -154,7 +156,7 @@ def bordered_inverse(H: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 @dataclass(frozen=True)
 class Summary:
-    """What O(D) a row tells of diag(beta) plus rank-one terms.
+    """Quantities in O(D) per sample of diag(beta) plus rank-one terms.
 
     Attributes
     ----------
@@ -170,7 +172,7 @@ class Summary:
         Whether much of the metric's two terms cancels.
     regular : ndarray of shape (n_samples,)
         Whether the eigenvalues are clear of zero, and so of the floor of the sign rule, and the
-        bound is near enough for :func:`absolute_sum`.
+        bound is near enough for :class:`AbsoluteValues`.
     """
 
     n_positive: FloatArray
@@ -203,12 +205,12 @@ def summarize(beta: FloatArray, signs: FloatArray, V: FloatArray) -> Summary:
     signs : ndarray of shape (n_terms,)
         Signs s of the terms.
     V : ndarray of shape (n_samples, n_terms, n_features)
-        Vectors of the terms of each row.
+        Vectors of the terms of each sample.
 
     Returns
     -------
     Summary
-        Of each row.
+        Summary of each sample.
     """
     unit = np.abs(beta).max()
     inverse = unit / beta
@@ -233,14 +235,14 @@ def summarize(beta: FloatArray, signs: FloatArray, V: FloatArray) -> Summary:
         span = bound * np.sqrt(inverse_norm2) * counts[1] / smaller
         # The bound against the metric's own norm, of which its two terms are a difference.
         looseness = bound * len(beta) / (2 * smaller * np.sqrt(norm2))
-        regular = np.isfinite(log_det) & (span * FLOOR < 1) & (looseness < TOO_LOOSE)
+        regular = np.isfinite(log_det) & (span < MAX_CONDITION) & (looseness < TOO_LOOSE)
     return Summary(
         n_positive.astype(float), np.asarray(log_det), bound, norm2, looseness > LOOSE, regular
     )
 
 
 def spectral_bound(beta: FloatArray, signs: FloatArray, V: FloatArray) -> FloatArray:
-    r"""Upper bound on the spectral norm of diag(beta) plus rank-one terms, a row.
+    r"""Upper bound on the spectral norm of diag(beta) plus rank-one terms, per sample.
 
     Without its negative terms the largest eigenvalue of Phi is at most :math:`\beta_{\max} + y`
     with :math:`g(y) = \sum_{s_k > 0}\sum_d v_{kd}^2/(y + \beta_{\max} - \beta_d) = 1` (exactly so
@@ -254,7 +256,7 @@ def spectral_bound(beta: FloatArray, signs: FloatArray, V: FloatArray) -> FloatA
     signs : ndarray of shape (n_terms,)
         Signs of the terms.
     V : ndarray of shape (n_samples, n_terms, n_features)
-        Vectors of the terms of each row.
+        Vectors of the terms of each sample.
 
     Returns
     -------
@@ -275,66 +277,84 @@ def spectral_bound(beta: FloatArray, signs: FloatArray, V: FloatArray) -> FloatA
 def scale_levels(bound: FloatArray, unit: float, base: float = 4.0) -> FloatArray:
     """Bounds rounded up to a unit times a power of a base.
 
-    Rows of one level share their poles, and no row's level depends on what other rows came along.
+    Samples of one level share their poles, and no sample's level depends on what other samples came along.
     """
     return np.asarray(unit * base ** np.ceil(np.log(bound / unit) / np.log(base)))
 
 
-def absolute_sum(
-    beta: FloatArray,
-    signs: FloatArray,
-    V: FloatArray,
-    weights: FloatArray,
-    poles: tuple[int, float] = FINE,
-) -> tuple[FloatArray, FloatArray]:
-    r"""Weighted sum of :math:`|\Phi_i|` over rows, each Phi of norm at most one.
+@dataclass(frozen=True)
+class AbsoluteValues:
+    r"""The absolute values :math:`|\Phi_i|` of many matrices of norm at most one, not yet summed.
 
     With :math:`R_j = (\mathrm{diag}(\beta) - i\sigma_j)^{-1}` at each pole and the small matrices
-    :math:`C_{ij} = (S + V_i R_j V_i^T)^{-1}` of each row,
+    :math:`C_{ij} = (S + V_i R_j V_i^T)^{-1}` of each sample,
 
-    .. math:: \sum_i w_i |\Phi_i| = \sum_i w_i\,\mathrm{diag}|\beta| + \sum_j a_j \sigma_j\,
-              \mathrm{Im}\Big[R_j \Big(\sum_i w_i V_i^T C_{ij} V_i\Big) R_j\Big].
+    .. math:: |\Phi_i| = \mathrm{diag}|\beta| + \sum_j a_j \sigma_j\,
+              \mathrm{Im}\big[R_j V_i^T C_{ij} V_i R_j\big].
 
-    The first term is exact: only what a row adds to the shared part is approximated.
+    The first term is exact: only the change relative to the shared part is approximated. The
+    traces of :math:`|\Phi_i|` and :math:`\Phi_i|\Phi_i|` are the imaginary and the real part of
+    :math:`\mathrm{tr}(C_{ij} V_i R_j^2 V_i^T)`, summed over the poles: O(D) per pole and sample.
 
-    Parameters
+    Attributes
     ----------
     beta : ndarray of shape (n_features,)
-        Shared diagonal, scaled with the rows.
-    signs : ndarray of shape (n_terms,)
-        Signs of the terms.
+        Shared diagonal, scaled like the samples.
     V : ndarray of shape (n_samples, n_terms, n_features)
-        Vectors of the terms of each row.
-    weights : ndarray of shape (n_samples,)
-        Weights w_i, not negative.
-    poles : tuple of int and float, default=(17, 2e-5)
-        Arguments of :func:`~genmetric.geometry.zolotarev.zolotarev_sign`.
-
-    Returns
-    -------
-    total : ndarray of shape (n_features, n_features)
-        The sum.
+        Vectors of the rank-one terms of each sample.
+    R : ndarray of shape (n_features, n_poles)
+        Resolvents of the shared diagonal.
+    C : ndarray of shape (n_terms, n_terms, n_samples, n_poles)
+        The small matrices times the residues of the poles.
+    traces : ndarray of shape (n_samples,)
+        Trace of each absolute value.
     signed_squares : ndarray of shape (n_samples,)
-        The trace of Phi |Phi| of each row, from the same poles.
+        Trace of Phi |Phi| of each sample.
     """
-    sigma, a = zolotarev_sign(*poles)
-    R = np.asarray(1 / (beta[:, None] - 1j * sigma), complex)
-    H = _complex_gram(V, R)
-    H += np.diag(signs)[:, :, None, None]
-    C, _ = bordered_inverse(H)
-    traces = (C * _complex_gram(V, R**2)).sum(axis=(0, 1)).real
-    signed_squares = (
-        beta @ np.abs(beta)
-        + a.sum() * (np.einsum("nkd,nkd->nk", V, V) @ signs)
-        + traces @ (a * sigma**2)
-    )
-    C *= weights[:, None] * (a * sigma)
-    add_up = _few_rows if len(V) <= FEW_ROWS else _many_rows
-    return add_up(V, C, R) + np.diag(weights.sum() * np.abs(beta)), signed_squares
+
+    beta: FloatArray
+    V: FloatArray
+    R: ComplexArray
+    C: ComplexArray
+    traces: FloatArray
+    signed_squares: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        beta: FloatArray,
+        signs: FloatArray,
+        V: FloatArray,
+        poles: tuple[int, float] = FINE,
+    ) -> AbsoluteValues:
+        """Evaluate the resolvents of diag(beta) plus rank-one terms at the poles.
+
+        `poles` are the arguments of :func:`~genmetric.geometry._zolotarev.zolotarev_sign`.
+        """
+        sigma, a = zolotarev_sign(*poles)
+        R = np.asarray(1 / (beta[:, None] - 1j * sigma), complex)
+        H = _complex_gram(V, R)
+        H += np.diag(signs)[:, :, None, None]
+        C, _ = bordered_inverse(H)
+        inner = (C * _complex_gram(V, R**2)).sum(axis=(0, 1))
+        traces = np.abs(beta).sum() + inner.imag @ (a * sigma)
+        signed_squares = (
+            beta @ np.abs(beta)
+            + a.sum() * (rank_one_traces(beta, signs, V) - beta.sum())
+            + inner.real @ (a * sigma**2)
+        )
+        C *= a * sigma
+        return cls(beta, V, R, C, traces, signed_squares)
+
+    def sum(self, weights: FloatArray) -> FloatArray:
+        """Return the weighted sum of the absolute values, shape (n_features, n_features)."""
+        C = self.C * weights[:, None]
+        add_up = _few_rows if len(self.V) <= FEW_ROWS else _many_rows
+        return add_up(self.V, C, self.R) + np.diag(weights.sum() * np.abs(self.beta))
 
 
 def _many_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
-    """Sum over poles of Im[R (sum over rows of Vᵀ C V) R], one real product a part and pole."""
+    """Sum over poles of Im[R (sum over samples of Vᵀ C V) R], one real product per part and pole."""
     n_features = V.shape[2]
     by_pole = C.transpose(3, 2, 0, 1)
     parts = np.ascontiguousarray(by_pole.real), np.ascontiguousarray(by_pole.imag)
@@ -353,7 +373,7 @@ def _many_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
 
 
 def _few_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
-    """As :func:`_many_rows`, by one product of all rows and poles, with nothing of size D² a pole.
+    """As :func:`_many_rows`, by one product of all samples and poles, with nothing of size D² per pole.
 
     With R V = A + iB the imaginary part of (R V)ᵀ C (R V) is that of real matrices twice as wide.
     """
@@ -379,6 +399,11 @@ def square_norms(beta: FloatArray, signs: FloatArray, V: FloatArray) -> FloatArr
     return np.asarray(beta @ beta + mixed + outer)
 
 
+def rank_one_traces(beta: FloatArray, signs: FloatArray, V: FloatArray) -> FloatArray:
+    """Compute the traces of diag(beta) plus rank-one terms, shape (n_samples,)."""
+    return np.asarray(beta.sum() + np.einsum("nkd,nkd->nk", V, V) @ signs)
+
+
 def plain_sum(
     beta: FloatArray, signs: FloatArray, V: FloatArray, weights: FloatArray
 ) -> FloatArray:
@@ -389,5 +414,5 @@ def plain_sum(
 
 
 def resolvent_bytes_per_row(n_features: int, n_terms: int) -> int:
-    """Bytes of temporary arrays that a row needs in :func:`absolute_sum`."""
+    """Bytes of temporary arrays that a sample needs in :class:`AbsoluteValues`."""
     return 40 * n_terms * n_features + 64 * FINEST[0] * (n_terms**2 + 1)
