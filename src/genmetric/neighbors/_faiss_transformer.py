@@ -1,8 +1,8 @@
-"""The graph of nearest neighbours by faiss, as scikit-learn's neighbours transformers give it."""
+"""Graph of nearest neighbours by faiss, in the format of scikit-learn's transformers."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -11,11 +11,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import check_n_jobs, row_chunks
-from genmetric._rollback import all_or_nothing
+from genmetric._parameters import (
+    BOOLEAN,
+    N_JOBS,
+    RANDOM_STATE,
+    Interval,
+    ParameterRules,
+    check_parameters,
+)
+from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._unit_vectors import unit_vectors
 from genmetric._validation import check_count, refuse_lazy
-from genmetric.density.frame import Frame
-from genmetric.neighbors.faiss_search import (
+from genmetric.density._scaling import Scaling
+from genmetric.neighbors._faiss_search import (
     IndexPlan,
     build_index,
     faiss_module,
@@ -23,68 +32,80 @@ from genmetric.neighbors.faiss_search import (
     search_parameters,
 )
 
-INDEXES = ("flat", "hnsw", "ivf")
 MODES = ("distance", "connectivity")
+
+#: Last sentence of the error about zero vectors.
+ZERO_ADVICE = 'Drop them, or use metric="euclidean".'
 
 
 class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Sparse graph of the nearest rows, found by faiss (``pip install genmetric[ann]``).
+    """Sparse graph of nearest neighbours, computed by faiss (extra ``ann``).
 
-    It stands where scikit-learn's :class:`~sklearn.neighbors.KNeighborsTransformer` stands: before
-    any estimator with ``metric="precomputed"``, such as KNeighborsClassifier, Isomap or DBSCAN,
-    and after a metric, whose `transform` makes its distances Euclidean. Distances are exact, in
-    float64, for every index; the approximate ones may miss neighbours.
+    It replaces scikit-learn's :class:`~sklearn.neighbors.KNeighborsTransformer`: before any
+    estimator with ``metric="precomputed"``, such as KNeighborsClassifier, Isomap or DBSCAN, and
+    after a metric, whose `transform` makes its distances Euclidean. Distances are computed in
+    float64 for every index; the approximate indexes may miss neighbours.
 
     Parameters
     ----------
     n_neighbors : int, default=5
-        Neighbours of each row; in "distance" mode one more, since a row of the training set is
+        Number of neighbours of each sample; in "distance" mode one more, since a training sample is
         its own nearest neighbour there, as in scikit-learn.
     mode : {"distance", "connectivity"}, default="distance"
         Entries of the graph: distances, or ones.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        Distance. ``"cosine"`` is one minus the cosine of the angle, as in scikit-learn: samples are
+        scaled to unit length and searched by Euclidean distance. On unit vectors, inner product,
+        cosine and Euclidean distance have the same neighbours.
     index : {"flat", "hnsw", "ivf"}, default="flat"
-        "flat" looks at every row, and is exact. "hnsw" walks a graph: fast and faithful queries,
-        slow to build. "ivf" sorts rows into lists and looks at a few of them: quick to build.
+        ``"flat"`` compares all samples and is exact. ``"hnsw"`` follows a graph: fast queries with
+        high recall, slow to build. ``"ivf"`` divides the samples into lists and searches a few of
+        them: fast to build.
     n_links : int, default=16
-        Links of a row in the graph of "hnsw". More are more faithful, larger and slower.
+        Number of links per sample in the graph of "hnsw", at least 2. Larger values raise recall,
+        memory and time.
     ef_construction : int, default=100
-        Candidates for the links of a row when the graph of "hnsw" is built.
+        Number of candidates for the links of a sample when the graph of "hnsw" is built. Larger
+        values raise recall and the time to build.
     ef_search : int, default=64
-        Candidates kept in a search of "hnsw". May be set after `fit`.
+        Number of candidates in a search of "hnsw". Larger values raise recall and the time of a
+        query. It can be changed after `fit`.
     n_lists : int, default=None
-        Lists of "ivf"; ``None`` is the square root of the number of rows.
+        Number of lists of "ivf", at most the number of samples; ``None`` is its square root.
     n_probe : int, default=None
-        Lists looked at in a search of "ivf"; ``None`` is a sixteenth of them, and at least eight.
-        May be set after `fit`.
+        Number of lists searched in a query of "ivf". Larger values raise recall and the time of a
+        query. ``None`` is a sixteenth of the lists, at least eight. It can be changed after `fit`.
     deterministic : bool, default=True
-        Whether the graph of "hnsw" is built by one thread. With ``False`` `n_jobs` threads build
-        it, and it depends on their race.
+        Whether the graph of "hnsw" is built by one thread. With ``False`` it is built by `n_jobs`
+        threads, and depends on their timing.
     n_jobs : int, default=None
-        Threads for searches; ``None`` is one, -1 all cores. The answer is the same for every
-        number.
+        Number of threads for searches; ``None`` is one, -1 uses all cores. The result is the same
+        for every number.
     random_state : int, RandomState instance or None, default=None
-        Seeds the k-means that finds the lists of "ivf".
+        Seed of the k-means that finds the lists of "ivf".
 
     Attributes
     ----------
     n_samples_fit_ : int
-        Rows seen in `fit`.
+        Number of samples seen during fit.
     n_features_in_ : int
-        Number of features seen in `fit`.
+        Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where `fit` saw a data frame with string names.
+        Names of features seen during fit. Defined only when X has feature names that are all
+        strings.
 
     See Also
     --------
     GenerativeMetric : Learns a metric to search in.
+    genmetric.neighbors.nearest_neighbors : Exact search without faiss.
     sklearn.neighbors.KNeighborsTransformer : The same with scikit-learn's searches.
 
     Notes
     -----
-    Rows are centred and scaled in float64 before faiss gets them as float32, so that a common
-    offset of 1e10 or values of 1e150 do no harm. They are kept beside the index, in the precision
-    they came in, for the exact distances: 12 bytes a number for float64 rows, 8 for float32.
-    A pickle holds the index as faiss writes it; do not unpickle what you do not trust.
+    Samples are centred and scaled in float64 before faiss stores them as float32, so that a common
+    offset of 1e10 or values of 1e150 do not lose precision. They are also stored in their own
+    precision, for exact distances: 12 bytes per number for float64 samples, 8 for float32.
+    A pickle contains the index in the format of faiss; do not unpickle untrusted files.
 
     Examples
     --------
@@ -102,11 +123,27 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     True
     """
 
+    _parameter_rules: ClassVar[ParameterRules] = {
+        "n_neighbors": [Interval(int, 1)],
+        "mode": [*MODES],
+        "metric": ["euclidean", "cosine"],
+        "index": ["flat", "hnsw", "ivf"],
+        "n_links": [Interval(int, 2)],
+        "ef_construction": [Interval(int, 1)],
+        "ef_search": [Interval(int, 1)],
+        "n_lists": [None, Interval(int, 1)],
+        "n_probe": [None, Interval(int, 1)],
+        "deterministic": [BOOLEAN],
+        "n_jobs": N_JOBS,
+        "random_state": RANDOM_STATE,
+    }
+
     def __init__(
         self,
         n_neighbors: Any = 5,
         *,
         mode: str = "distance",
+        metric: str = "euclidean",
         index: str = "flat",
         n_links: Any = 16,
         ef_construction: Any = 100,
@@ -119,6 +156,7 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     ) -> None:
         self.n_neighbors = n_neighbors
         self.mode = mode
+        self.metric = metric
         self.index = index
         self.n_links = n_links
         self.ef_construction = ef_construction
@@ -129,14 +167,14 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @all_or_nothing
+    @restore_on_error
     def fit(self, X: ArrayLike, y: object = None) -> FaissNeighborsTransformer:
         """Build the index.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows to search among.
+            Samples to search among.
         y : None
             Ignored.
 
@@ -146,60 +184,50 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             The fitted transformer.
         """
         faiss_module()
-        self._check_parameters()
+        check_parameters(self)
+        check_n_jobs(self.n_jobs)
         refuse_lazy(X)
         x = validate_data(self, X, dtype=[np.float64, np.float32])
-        self._frame = Frame.of(x)
+        if self.metric == "cosine":
+            x = unit_vectors(x, advice=ZERO_ADVICE)
+        scaling = Scaling.of(x)
         rows = np.empty(x.shape, x.dtype)
         for chunk in row_chunks(len(x), 32 * x.shape[1]):
-            rows[chunk] = self._frame.inward(x[chunk])
-        self._index = build_index(rows, self._plan(len(x)), self._build_threads())
-        self._rows, self.n_samples_fit_ = rows, len(x)
+            rows[chunk] = scaling.apply(x[chunk])
+        index = build_index(rows, self._plan(len(x)), self._build_threads())
+        self._scaling, self._index, self._rows = scaling, index, rows
+        self._fit_metric, self.n_samples_fit_ = self.metric, len(x)
         return self
-
-    def _check_parameters(self) -> None:
-        for name in ("n_neighbors", "n_links", "ef_construction", "ef_search"):
-            check_count(getattr(self, name), name)
-        if self.n_links < 2:
-            raise ValueError(f"n_links must be at least 2; got {self.n_links!r}.")
-        for name in ("n_lists", "n_probe"):
-            if getattr(self, name) is not None:
-                check_count(getattr(self, name), name)
-        check_n_jobs(self.n_jobs)
-        for name, allowed in (("mode", MODES), ("index", INDEXES)):
-            if getattr(self, name) not in allowed:
-                known = " or ".join(f'"{value}"' for value in allowed)
-                raise ValueError(f"{name} must be {known}; got {getattr(self, name)!r}.")
 
     def _plan(self, n_samples: int) -> IndexPlan:
         n_lists = round(np.sqrt(n_samples)) if self.n_lists is None else int(self.n_lists)
         if n_lists > n_samples:
             raise ValueError(
-                f"n_lists={n_lists} is more than the {n_samples} rows. Leave it at None."
+                f"n_lists={n_lists} is more than the {n_samples} samples. Use fewer lists, or None."
             )
-        # faiss wants a C int.
+        # faiss takes a C int.
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return IndexPlan(self.index, int(self.n_links), int(self.ef_construction), n_lists, seed)
 
     def _build_threads(self) -> int:
         from joblib import effective_n_jobs
 
-        # The lists of "ivf" are sums over rows, which threads would round in another order.
+        # The lists of "ivf" are sums over samples, which threads round in another order.
         race = self.index == "hnsw" and not self.deterministic
         return int(effective_n_jobs(self.n_jobs)) if race else 1
 
     def transform(self, X: ArrayLike) -> csr_matrix:
-        """The graph of the neighbours of rows among those of `fit`.
+        """Return the graph of the neighbours of samples among those of `fit`.
 
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         csr_matrix of shape (n_queries, n_samples_fit_)
-            `n_neighbors` entries a row, and one more in "distance" mode; sorted by distance.
+            `n_neighbors` entries per row, and one more in "distance" mode; sorted by distance.
         """
         check_is_fitted(self)
         k = check_count(self.n_neighbors, "n_neighbors") + (self.mode == "distance")
@@ -211,23 +239,23 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         n_neighbors: Any = None,
         return_distance: bool = True,
     ) -> Any:
-        """The nearest rows.
+        """Find the nearest samples of `fit`.
 
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features), default=None
-            Queries; ``None`` is the rows of `fit`, each without itself.
+            Queries; ``None`` is the samples of `fit`, each without itself.
         n_neighbors : int, default=None
-            How many; ``None`` is the parameter.
+            Number of neighbours; ``None`` is the parameter.
         return_distance : bool, default=True
             Whether distances are returned too.
 
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors)
-            Ascending; only if `return_distance`.
+            Distances, ascending; only if `return_distance`.
         indices : ndarray of shape (n_queries, n_neighbors)
-            Rows of `fit`.
+            Indices of samples of `fit`.
         """
         check_is_fitted(self)
         k = check_count(self.n_neighbors if n_neighbors is None else n_neighbors, "n_neighbors")
@@ -235,31 +263,34 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if k > self.n_samples_fit_ - own:
             raise ValueError(
                 f"Expected n_neighbors <= n_samples_fit, but n_neighbors = {k}, n_samples_fit = "
-                f"{self.n_samples_fit_}{', and a row is no neighbour of its own' if own else ''}. "
-                'In mode "distance" transform asks for one more than the parameter n_neighbors.'
+                f"{self.n_samples_fit_}{', and a sample is not its own neighbour' if own else ''}. "
+                'In mode "distance" transform needs one more than the parameter n_neighbors.'
             )
         if own:
             distances, indices = self._without_self(*self._search(self._rows, k + 1))
         else:
             refuse_lazy(X)
             x = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-            distances, indices = self._search(self._frame.inward(x), k)
+            x = unit_vectors(x, advice=ZERO_ADVICE) if self._fit_metric == "cosine" else x
+            distances, indices = self._search(self._scaling.apply(x), k)
         return (distances, indices) if return_distance else indices
 
     def _search(self, queries: AnyArray, k: int) -> tuple[FloatArray, IntArray]:
-        self._check_parameters()
+        check_parameters(self)
         parameters = search_parameters(
             self._index, ef_search=int(self.ef_search), n_probe=self.n_probe
         )
         distances, indices = nearest_rows(
             self._index, self._rows, queries, k, parameters=parameters, n_jobs=self.n_jobs
         )
-        return distances * self._frame.scale, indices
+        distances *= self._scaling.scale
+        # Unit vectors u, v: 1 - u.v = |u - v|^2 / 2, without the cancellation of the left side.
+        return (distances**2 / 2 if self._fit_metric == "cosine" else distances), indices
 
     @staticmethod
     def _without_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
         keep = indices != np.arange(len(indices))[:, None]
-        # Of more equal rows than were asked for, a row may be missing itself.
+        # With more equal samples than neighbours, a sample may be missing from its own list.
         keep[keep.all(axis=1), 0] = False
         shape = (len(indices), -1)
         return distances[keep].reshape(shape), indices[keep].reshape(shape)
@@ -267,21 +298,21 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def kneighbors_graph(
         self, X: ArrayLike | None = None, n_neighbors: Any = None, mode: str = "connectivity"
     ) -> csr_matrix:
-        """The nearest rows as a sparse matrix.
+        """Return the nearest samples of `fit` as a sparse matrix.
 
         Parameters
         ----------
         X : array-like of shape (n_queries, n_features), default=None
-            Queries; ``None`` is the rows of `fit`, each without itself.
+            Queries; ``None`` is the samples of `fit`, each without itself.
         n_neighbors : int, default=None
-            How many; ``None`` is the parameter.
+            Number of neighbours; ``None`` is the parameter.
         mode : {"connectivity", "distance"}, default="connectivity"
             Entries of the matrix: ones or distances.
 
         Returns
         -------
         csr_matrix of shape (n_queries, n_samples_fit_)
-            `n_neighbors` entries a row, sorted by distance.
+            `n_neighbors` entries per row, sorted by distance.
         """
         if mode not in MODES:
             raise ValueError(f'mode must be "connectivity" or "distance"; got {mode!r}.')

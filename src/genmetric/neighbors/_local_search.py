@@ -1,17 +1,17 @@
-r"""Exact nearest neighbours where every query measures distance in a metric of its own.
+r"""Exact nearest neighbours if every query has its own metric.
 
-The metric of a query x is :math:`A = U\,\mathrm{diag}(a)\,U^T` with all :math:`a_r > 0`. Its
-distances cost a product with a D x D matrix a row, so most rows are ruled out by less: with
+The metric of a query x is :math:`A = U\,\mathrm{diag}(a)\,U^T` with all :math:`a_r > 0`. Each
+distance costs a product with a D x D matrix, so most rows are excluded by a cheaper bound: with
 :math:`a_{\min}` the least eigenvalue and :math:`u_1, \dots, u_R` the leading eigenvectors,
 
 .. math:: d_A^2(x, x') \ge a_{\min} \|x - x'\|^2
           + \sum_{r=1}^R (a_r - a_{\min}) \big(u_r^T(x - x')\big)^2 .
 
-The first term is the bound by the identity part of an interpolated metric. It alone rules out
-four in ten rows of MNIST (40 dimensions, interpolation 0.5); with R = 4 all but one in 4000 go,
-since a local metric has a few large eigenvalues: Phi is a fixed matrix plus two outer products.
+The first term is the bound by the identity part of an interpolated metric. It excludes four in ten
+rows of MNIST (40 dimensions, interpolation 0.5); with R = 4 all but one in 4000 are excluded, since
+a local metric has a few large eigenvalues: Phi is a fixed matrix plus two outer products.
 The bound is one product of matrices for all queries of a chunk and all rows, in float32, lowered
-by what rounding could have added. It decides who is looked at; the answer comes from float64.
+by its largest rounding error. It selects the candidates; their distances are float64.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ import numpy.typing as npt
 
 from genmetric._chunks import map_chunks, row_chunks
 from genmetric._typing import FloatArray, IntArray
-from genmetric.density.models import ClassModels
-from genmetric.geometry.local import local_metric_factors
-from genmetric.geometry.phi import phi
-from genmetric.geometry.summation import dense_bytes_per_row
+from genmetric.density._models import ClassModels
+from genmetric.geometry._local import local_metric_factors
+from genmetric.geometry._phi import phi
+from genmetric.geometry._summation import dense_bytes_per_row
 
-#: Leading eigenvectors in the lower bound.
+#: Number of leading eigenvectors in the lower bound.
 N_LEADING = 4
 
-#: Rows taken at once when bounds are formed, so that the parts of a bound stay in the cache.
+#: Number of rows in a block of bounds, so that the parts of a bound stay in the cache.
 _BLOCK = 2048
 
 _ROUNDING = float(np.finfo(np.float32).eps) / 2
@@ -40,14 +40,14 @@ _ROUNDING = float(np.finfo(np.float32).eps) / 2
 
 @dataclass(frozen=True)
 class SearchRows:
-    """Training rows in the two forms that the search needs.
+    """Training rows in the two representations that the search needs.
 
     Attributes
     ----------
     rows : ndarray of shape (n_samples, n_features)
-        Rows in a frame where they have mean zero and size about one, float64.
+        Rows of mean zero and size about one, float64.
     columns : ndarray of shape (n_features + 2, n_samples)
-        The same in columns, with a one and the squared norm below them, float32.
+        The same as columns, with a one and the squared norm below them, float32.
     """
 
     rows: FloatArray
@@ -55,14 +55,14 @@ class SearchRows:
 
     @classmethod
     def of(cls, rows: FloatArray) -> SearchRows:
-        """Make both forms of `rows`."""
+        """Compute both representations of `rows`."""
         columns = np.ones((rows.shape[1] + 2, len(rows)), np.float32)
         columns[:-2] = rows.T
         columns[-1] = np.einsum("ij,ij->i", rows, rows)
         return cls(rows, columns)
 
 
-class Neighbors(NamedTuple):
+class LocalNeighbors(NamedTuple):
     """Nearest rows of each query.
 
     Attributes
@@ -70,9 +70,9 @@ class Neighbors(NamedTuple):
     squared : ndarray of shape (n_queries, n_neighbors)
         Squared distances, ascending.
     indices : ndarray of shape (n_queries, n_neighbors)
-        Rows; of equal distances the first row comes first.
+        Indices of rows; equal distances are ordered by index.
     n_examined : int
-        Pairs of a query and a row whose distance was evaluated in full.
+        Number of pairs of a query and a row whose distance was computed.
     """
 
     squared: FloatArray
@@ -83,7 +83,7 @@ class Neighbors(NamedTuple):
 def bound_coefficients(
     queries: FloatArray, a: FloatArray, U: FloatArray, n_leading: int = N_LEADING
 ) -> npt.NDArray[np.float32]:
-    r"""Coefficients that turn :attr:`SearchRows.columns` into lower bounds of distances.
+    r"""Compute coefficients that map :attr:`SearchRows.columns` to lower bounds of distances.
 
     With :math:`h_r` the product of the r-th row of coefficients and a column, the bound is
     :math:`h_0 + \sum_{r \ge 1} h_r^2`. In exact arithmetic :math:`h_0 = a_{\min} \|x - x'\|^2` and
@@ -99,18 +99,18 @@ def bound_coefficients(
     Parameters
     ----------
     queries : ndarray of shape (n_queries, n_features)
-        Queries x, in the frame of the rows.
+        Queries x, in the coordinates of the rows.
     a : ndarray of shape (n_queries, n_features)
         Eigenvalues of the metrics, positive.
     U : ndarray of shape (n_queries, n_features, n_features)
         Eigenvectors in columns.
     n_leading : int, default=4
-        The number R of leading eigenvectors; all of them where there are fewer.
+        The number R of leading eigenvectors, at most the number of features.
 
     Returns
     -------
     ndarray of shape (1 + R, n_queries, n_features + 2)
-        Coefficients. All zero for a query so far out that its bounds are no float32 numbers.
+        Coefficients; zero for a query so far away that its bounds overflow float32.
     """
     n_queries, n_features = queries.shape
     n_leading = min(n_leading, n_features)
@@ -136,7 +136,7 @@ def bound_coefficients(
 def lower_bounds(
     coefficients: npt.NDArray[np.float32], columns: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    """Lower bounds of the squared distances of all queries to all rows.
+    """Compute lower bounds of the squared distances of all queries to all rows.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def lower_bounds(
 
 
 def squared_distances(query: FloatArray, root: FloatArray, rows: FloatArray) -> FloatArray:
-    """Squared distances of one query to rows in the metric root·rootᵀ, shape (n_rows,)."""
+    """Compute squared distances of one query to rows in the metric root·rootᵀ."""
     out = np.empty(len(rows))
     for block in row_chunks(len(rows), 16 * rows.shape[1]):
         mapped = (rows[block] - query) @ root
@@ -178,18 +178,17 @@ def metric_neighbors(
     n_neighbors: int,
     *,
     exclude: IntArray | None = None,
-    n_leading: int = N_LEADING,
-) -> Neighbors:
-    r"""Nearest rows of each query in the query's own metric :math:`U\,\mathrm{diag}(a)\,U^T`.
+) -> LocalNeighbors:
+    r"""Find the nearest rows of each query in its metric :math:`U\,\mathrm{diag}(a)\,U^T`.
 
-    The rows with the least lower bounds are measured first; the k-th of their distances is at
+    The distances of the rows with the least lower bounds are computed first. The k-th of them is at
     least the k-th of all, so only rows whose lower bound does not exceed it can be neighbours.
-    Those are measured too, and the k nearest of them are the answer.
+    Their distances are computed too, and the k nearest are returned.
 
     Parameters
     ----------
     queries : ndarray of shape (n_queries, n_features)
-        Queries, in the frame of the rows; a chunk that fits the memory budget.
+        Queries, in the coordinates of the rows; a chunk that fits the memory budget.
     a : ndarray of shape (n_queries, n_features)
         Eigenvalues of the metrics, positive.
     U : ndarray of shape (n_queries, n_features, n_features)
@@ -197,20 +196,18 @@ def metric_neighbors(
     index : SearchRows
         The rows.
     n_neighbors : int
-        How many neighbours, at most the number of rows (less one with `exclude`).
+        Number of neighbours, at most the number of rows (one less with `exclude`).
     exclude : ndarray of shape (n_queries,), default=None
-        A row that is no neighbour of the query: the query itself.
-    n_leading : int, default=4
-        Leading eigenvectors in the bound; none are needed where all eigenvalues are alike.
+        Index of a row that is not a neighbour of the query, such as the query itself.
 
     Returns
     -------
-    Neighbors
+    LocalNeighbors
         Squared distances and rows.
     """
     rows = index.rows
     roots = U * np.sqrt(a)[:, None, :]
-    bounds = lower_bounds(bound_coefficients(queries, a, U, n_leading), index.columns)
+    bounds = lower_bounds(bound_coefficients(queries, a, U), index.columns)
     if exclude is not None:
         bounds[np.arange(len(queries)), exclude] = np.inf
     n_allowed = len(rows) - (exclude is not None)
@@ -221,7 +218,7 @@ def metric_neighbors(
     for i, (query, root, bound) in enumerate(zip(queries, roots, bounds, strict=True)):
         first = np.argpartition(bound, n_first - 1)[:n_first]
         reach = np.partition(squared_distances(query, root, rows[first]), n_neighbors - 1)
-        # A hair more than the k-th distance, for float32 and for distances that underflow.
+        # A little more than the k-th distance, for float32 and for distances that underflow.
         limit = np.float32(min(reach[n_neighbors - 1] * (1 + 1e-6) + 1e-30, 1e38))
         near = np.flatnonzero(bound <= limit)
         d = squared_distances(query, root, rows[near])
@@ -229,7 +226,7 @@ def metric_neighbors(
         order = kept[np.argsort(d[kept], kind="stable")[:n_neighbors]]
         squared[i], indices[i] = d[order], near[order]
         n_examined += len(first) + len(near)
-    return Neighbors(squared, indices, n_examined)
+    return LocalNeighbors(squared, indices, n_examined)
 
 
 def local_neighbors(
@@ -242,39 +239,39 @@ def local_neighbors(
     log_priors: FloatArray | None = None,
     itself: bool = False,
     n_jobs: int | None = None,
-) -> Neighbors:
-    r"""Nearest rows of each query x in the interpolated local metric of x.
+) -> LocalNeighbors:
+    r"""Find the nearest rows of each query x in the interpolated local metric of x.
 
-    The metric is :math:`(1-\lambda) I + \lambda M_x` with :math:`M_x` of eq. eLocal: the
-    eigenvectors are those of :math:`M_x`, the eigenvalues :math:`1 - \lambda + \lambda m_r`.
+    The metric is :math:`(1-\lambda) I + \lambda M_x` with :math:`M_x` the generative local metric at
+    x: the eigenvectors are those of :math:`M_x`, the eigenvalues :math:`1-\lambda + \lambda m_r`.
 
     Parameters
     ----------
     models : ClassModels
-        Class models, in the frame of the rows.
+        Class models, in the coordinates of the rows.
     queries : ndarray of shape (n_queries, n_features)
-        Queries, in the frame of the rows.
+        Queries, in the coordinates of the rows.
     index : SearchRows
         The rows.
     n_neighbors : int
-        How many neighbours.
+        Number of neighbours.
     interpolation : float, default=0.5
         The weight lambda of the local metric, in [0, 1].
     log_priors : ndarray of shape (n_classes,), default=None
         Logarithms of the class priors; ``None`` is equal priors.
     itself : bool, default=False
-        Whether query i is row i, which then is no neighbour of itself.
+        Whether query i is row i, which is then not a neighbour of itself.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads; the result is the same for every number.
 
     Returns
     -------
-    Neighbors
+    LocalNeighbors
         Squared distances and rows.
     """
     n_samples, n_features = index.rows.shape
 
-    def of_chunk(chunk: slice) -> Neighbors:
+    def of_chunk(chunk: slice) -> LocalNeighbors:
         x = queries[chunk]
         m, U = local_metric_factors(phi(models, x, log_priors))
         a = 1 - interpolation + interpolation * m
@@ -286,4 +283,4 @@ def local_neighbors(
     bytes_per_row += dense_bytes_per_row(n_features, models.n_classes) + 16 * n_neighbors
     parts = list(map_chunks(of_chunk, row_chunks(len(queries), bytes_per_row), n_jobs))
     squared, indices, n_examined = zip(*parts, strict=True)
-    return Neighbors(np.concatenate(squared), np.concatenate(indices), sum(n_examined))
+    return LocalNeighbors(np.concatenate(squared), np.concatenate(indices), sum(n_examined))

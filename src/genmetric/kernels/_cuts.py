@@ -1,16 +1,16 @@
-r"""Cutting planes: what the machines solved so far say about weights not yet tried.
+r"""Cutting planes: lower bounds of the objective from the support vector machines solved so far.
 
-The multipliers :math:`\beta_t` of every support vector machine solved so far give a plane below J,
+The multipliers :math:`\beta_t` of each solved support vector machine give a plane below J,
 
 .. math:: J(d) \ge e^T \beta_t + g_t^T d, \qquad g_{tm} = -\tfrac12 a_t^T K_m a_t,
 
-so that every convex combination of planes, with weights :math:`\lambda`, bounds the minimum of J:
+so every convex combination of planes, with weights :math:`\lambda`, bounds the minimum of J:
 
 .. math:: \min_d J(d) \ge \sum_t \lambda_t\, e^T \beta_t + \min_m \sum_t \lambda_t\, g_{tm} .
 
-The largest plane is a model of J. Where kernels of low rank leave the multipliers ambiguous, J has
-corners, no derivative shows the way down, and the multipliers found do not prove that there is
-none; the model, which sees several of them at once, does both.
+The maximum of the planes is a model of J. If kernels of low rank leave the multipliers ambiguous, J is
+not differentiable, and the multipliers of one solution neither give a direction of descent nor a
+tight bound. The model, which combines several solutions, gives both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from genmetric._typing import FloatArray
 
 
 class CuttingPlanes:
-    """Planes below J.
+    """Planes below the objective J.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class CuttingPlanes:
         self._gradients: list[FloatArray] = []
 
     def add(self, constant: float, gradient: FloatArray) -> float:
-        """Add the plane of a solution, and return the bound that it gives by itself.
+        """Add the plane of a solution and return its lower bound of the minimum.
 
         Parameters
         ----------
@@ -57,25 +57,25 @@ class CuttingPlanes:
         return bound
 
     def lowest(self, center: FloatArray, radius: float) -> tuple[FloatArray, float] | None:
-        """Where the model is lowest, and how low, near given weights; sharpens `lower`.
+        """Minimise the model near given weights, and improve `lower`.
 
         Parameters
         ----------
         center : ndarray of shape (n_kernels,)
-            Weights on the simplex to stay near.
+            Weights on the simplex.
         radius : float
-            Largest change of a weight; 1 allows the whole simplex.
+            Maximum change of each weight; 1 allows the whole simplex.
 
         Returns
         -------
         weights : ndarray of shape (n_kernels,)
-            On the simplex.
+            Weights on the simplex.
         value : float
-            The model there. None instead of both where the linear program has no solution.
+            Value of the model. None instead of both if the linear program was not solved.
         """
         planes, heights = np.array(self._gradients), np.array(self._constants)
         n_planes, n_kernels = planes.shape
-        # About the lowest end of the highest plane, in units of the largest slope.
+        # Shifted and scaled to numbers near one.
         size = float(np.abs(planes).max()) or 1.0
         base = float(heights.max())
         found = []
@@ -93,9 +93,9 @@ class CuttingPlanes:
             if program.status != 0:
                 return None
             found.append(program)
-        share = np.maximum(-found[0].ineqlin.marginals, 0.0)
-        share /= share.sum()
-        self.lower = max(self.lower, float(share @ heights + (share @ planes).min()))
+        dual = np.maximum(-found[0].ineqlin.marginals, 0.0)
+        dual /= dual.sum()
+        self.lower = max(self.lower, float(dual @ heights + (dual @ planes).min()))
         weights = np.asarray(found[1].x, float)[:-1]
         weights = np.where(weights > 1e-12, weights, 0.0)
         weights /= weights.sum()

@@ -1,9 +1,9 @@
-r"""The EM-like loop of section sUn: k-means and M^UNI in turns.
+r"""EM-like iteration between k-means and the averaged local metric (appendix D of the paper).
 
-Round zero is Euclidean k-means. Round r takes the clusters of round r-1 for classes, learns
-:math:`M^{\mathrm{UNI}}` from them in the coordinates of the rows, and runs k-means in that metric
-from the centres of round r-1. So a round is a map from partitions to partitions without chance:
-there are finitely many, so the loop comes to one that stays, or to a cycle.
+Iteration 0 is Euclidean k-means. Iteration r uses the clusters of iteration r-1 as classes, averages
+their local metrics, and runs k-means in this metric from the centres of iteration r-1. An iteration
+is a deterministic map between partitions, of which there are finitely many, so the iteration either
+converges or cycles.
 """
 
 from __future__ import annotations
@@ -13,33 +13,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genmetric._quiet import quiet
 from genmetric._typing import FloatArray, IntArray
-from genmetric.cluster.lloyd import best_start, lloyd
-from genmetric.density.covariance import Shrinkage
-from genmetric.density.frame import Frame
-from genmetric.density.gaussian import fit_gaussians
-from genmetric.density.statistics import ClassStatistics, class_statistics
-from genmetric.geometry.factor import symmetric_root, unit_determinant
-from genmetric.geometry.local import interpolate
-from genmetric.geometry.summation import choose_solver, sum_local_metrics
+from genmetric._warnings import suppress_warnings
+from genmetric.cluster._lloyd import best_start, lloyd
+from genmetric.density._covariance import Shrinkage
+from genmetric.density._gaussian import fit_gaussians
+from genmetric.density._scaling import Scaling
+from genmetric.density._statistics import ClassStatistics, class_statistics
+from genmetric.geometry._factor import symmetric_root, unit_determinant
+from genmetric.geometry._local import interpolate
+from genmetric.geometry._summation import choose_solver, sum_local_metrics
 
 
 @dataclass(frozen=True)
 class Clustering:
-    """What one round leaves.
+    """Result of one iteration.
 
     Attributes
     ----------
     labels : ndarray of shape (n_samples,)
-        Cluster of each row.
+        Cluster of each sample.
     centers : ndarray of shape (n_clusters, n_features)
-        Means of the clusters, their centres in every linear map of the rows; those of empty
-        clusters stay where they were.
+        Means of the clusters. An empty cluster keeps its previous centre.
     metric : ndarray of shape (n_features, n_features)
-        The metric of the round, of determinant one; the identity in round zero.
+        Metric of the iteration, with determinant one; the identity in iteration 0.
     unexplained : float
-        Inertia over the inertia about one common centre, both in `metric`, in [0, 1].
+        Inertia divided by the inertia about the common mean, both in `metric`, in [0, 1].
     """
 
     labels: IntArray
@@ -50,17 +49,17 @@ class Clustering:
 
 @dataclass(frozen=True)
 class Alternation:
-    """What the loop came to.
+    """Result of all iterations.
 
     Attributes
     ----------
     rounds : list of Clustering
-        Round zero first.
+        All iterations, starting with iteration 0.
     best : int
-        The round to keep.
+        Index of the iteration to keep.
     stopped_by : {"labels", "cycle", "collapse", "max_iter"}
-        Why the loop ended: no label changed; a partition came back; the next round would have lost
-        a cluster; the rounds were used up.
+        Reason for the end: no label changed; a partition repeated; the next iteration would have
+        emptied a cluster; `max_iter` was reached.
     """
 
     rounds: list[Clustering]
@@ -77,42 +76,42 @@ def cluster_metric(
     sample_weight: FloatArray | None = None,
     n_jobs: int | None = None,
 ) -> FloatArray:
-    r"""M^UNI of clusters taken for classes, interpolated, of determinant one.
+    r"""Average the local metrics of clusters used as classes; interpolate; scale to determinant one.
 
     .. math:: M \propto (1-\lambda) I + \lambda \frac1N \sum_i M_i .
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     stats : ClassStatistics
-        Moments of the clusters; those without rows are left out.
+        Count, mean and scatter of each cluster. Empty clusters are ignored.
     shrinkage : None, "auto" or float, default=0.1
-        Of the cluster covariances, see :func:`~genmetric.density.fit_gaussians`. A cluster of one
-        row or no scatter takes the pooled covariance.
+        Shrinkage of the cluster covariances, see :func:`~genmetric.density.fit_gaussians`. A cluster
+        of one sample or without scatter takes the pooled covariance.
     interpolation : float, default=0.7
-        The weight lambda of the local metrics.
+        Weight lambda of the local metrics. Smaller values regularise towards the identity.
     sample_weight : ndarray of shape (n_samples,), default=None
-        Frequencies.
+        Frequency weights.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads. Results are bit-identical for every value.
 
     Returns
     -------
     ndarray of shape (n_features, n_features)
-        The metric; the identity where fewer than two clusters have rows.
+        The metric; the identity if fewer than two clusters have samples.
     """
     n_rows, n_features = X.shape
     present = np.flatnonzero(stats.count)
     if len(present) < 2 or interpolation == 0:
         return np.eye(n_features)
-    # Clusters of one row are no fault of the caller, as classes of one row may be.
-    with quiet(UserWarning, "Classes .* have a single row"):
+    # The caller cannot prevent clusters with few samples, so they do not warn.
+    with suppress_warnings(UserWarning, "Classes .* have a single|The covariances of"):
         models = fit_gaussians(stats.take(present), shrinkage=shrinkage)
     total = sum_local_metrics(
         models,
         X,
-        Frame(np.zeros(n_features), 1.0),
+        Scaling(np.zeros(n_features), 1.0),
         weights=sample_weight,
         solver=choose_solver(n_rows, n_features, len(present)),
         n_jobs=n_jobs,
@@ -123,7 +122,7 @@ def cluster_metric(
 def _clustering(
     labels: IntArray, stats: ClassStatistics, metric: FloatArray, centers: FloatArray
 ) -> Clustering:
-    """A partition and its moments, in a metric; `centers` stand in for those of empty clusters."""
+    """Build the result of an iteration; empty clusters take their centre from `centers`."""
     within = float(np.einsum("ij,ij->", metric, stats.pooled_covariance))
     total = float(np.einsum("ij,ij->", metric, stats.total_covariance))
     return Clustering(
@@ -147,17 +146,17 @@ def alternate(
     n_jobs: int | None = None,
     report: Callable[[str], object] | None = None,
 ) -> Alternation:
-    """Take turns between k-means and M^UNI until the labels stand still.
+    """Alternate between k-means and the metric of its clusters until the labels converge.
 
-    Where the loop ends in a cycle, the round of the cycle with the least unexplained share of the
-    inertia is kept. (Inertia alone compares badly between metrics: even at determinant one it
-    grows while a metric turns towards the directions that tell clusters apart.) A round that
-    would leave fewer clusters than there were is not taken.
+    If the iteration ends in a cycle, the iteration of the cycle with the smallest unexplained
+    fraction of the inertia is kept. (The inertia itself is not comparable between metrics: even at
+    determinant one it grows while the metric emphasises the directions that separate clusters.) An
+    iteration that would leave fewer clusters than before is discarded.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Rows, float64, of mean about zero and spread about one.
+        Samples, float64, with mean about zero and standard deviation about one.
     n_clusters : int
         Number of clusters.
     shrinkage : None, "auto" or float, default=0.1
@@ -165,22 +164,22 @@ def alternate(
     interpolation : float, default=0.7
         See :func:`cluster_metric`.
     seeds : ndarray of shape (n_init,), default=None
-        Seeds of the k-means++ starts of round zero; ``None`` is a single 0.
+        Seeds of the k-means++ initialisations of iteration 0; ``None`` is a single 0.
     init : ndarray of shape (n_clusters, n_features), default=None
-        Centres to start round zero from, instead of `seeds`.
+        Initial centres of iteration 0, instead of `seeds`.
     max_iter : int, default=20
-        Most rounds after round zero.
+        Maximum number of iterations after iteration 0.
     sample_weight : ndarray of shape (n_samples,), default=None
-        Frequencies, all positive.
+        Frequency weights, all positive.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads. Results are bit-identical for every value.
     report : callable, default=None
-        Is told in words what each round did.
+        Called with a line of text after each iteration.
 
     Returns
     -------
     Alternation
-        All rounds, and which to keep.
+        All iterations, and the index of the one to keep.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Rows sorted by class: blocks of squared distances, and the nearest rows of every class."""
+"""Rows sorted by class: blocks of squared distances, and the nearest rows of every class.
+
+Energies sum over all distances, so they need whole blocks and not a search for few neighbours.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from genmetric._typing import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class ClassRows:
-    """Training rows, those of one class side by side.
+    """Training rows, sorted by class.
 
     Attributes
     ----------
     columns : ndarray of shape (n_features + 2, n_samples)
-        Rows in columns, sorted by class, with a one and the squared norm below them. They have to
-        be centred and of size about one, as in a :class:`~genmetric.density.Frame`: squared
+        Rows as columns, sorted by class, with a one and the squared norm below them. They must be
+        centred and of size about one, as after a :class:`~genmetric.density.Scaling`: squared
         distances come from products of matrices and are exact to 1e-16 of the squared norms.
     codes : ndarray of shape (n_samples,)
         Class of each column, ascending.
@@ -64,23 +67,23 @@ class ClassRows:
     def squared_distances(
         self, queries: FloatArray, columns: slice = slice(None), *, out: FloatArray | None = None
     ) -> FloatArray:
-        """Squared distances to some of the rows.
+        """Compute squared distances to some of the rows.
 
         Parameters
         ----------
         queries : ndarray of shape (n_queries, n_features)
-            Queries, in the frame of the rows; a chunk that fits the memory budget.
+            Queries, in the coordinates of the rows; a chunk that fits the memory budget.
         columns : slice, default=slice(None)
-            Which of the sorted rows.
+            Range of the sorted rows.
         out : ndarray of shape (n_queries, n_columns), default=None
-            Where to put them; fresh memory for every block costs as much as the product.
+            Array for the result; new memory for every block costs as much as the product.
 
         Returns
         -------
         ndarray of shape (n_queries, n_columns)
             Never negative.
         """
-        # |x|² - 2 x·x' + |x'|² as one product: adding the norms apart costs as much again.
+        # |x|² - 2 x·x' + |x'|² as one product: adding the norms separately costs as much again.
         left = np.ones((len(queries), queries.shape[1] + 2))
         np.multiply(queries, -2.0, out=left[:, :-2])
         np.einsum("ij,ij->i", queries, queries, out=left[:, -2])
@@ -88,14 +91,14 @@ class ClassRows:
         return np.asarray(np.maximum(d, 0.0, out=d))
 
     def nearest(self, distances: FloatArray, k: int) -> FloatArray:
-        """The k least distances to each class, ascending.
+        """Return the k least distances to each class, ascending.
 
         Parameters
         ----------
         distances : ndarray of shape (n_queries, n_samples)
             From :meth:`squared_distances`.
         k : int
-            How many.
+            Number of distances.
 
         Returns
         -------
@@ -110,14 +113,14 @@ class ClassRows:
 
 
 def least_sorted(distances: FloatArray, k: int) -> FloatArray:
-    """The k least entries of each row, ascending; all of them where there are fewer.
+    """Return the k least entries of each row, ascending; all of them if there are fewer.
 
     Parameters
     ----------
     distances : ndarray of shape (n_queries, n_columns)
         Any numbers.
     k : int
-        How many.
+        Number of entries.
 
     Returns
     -------
@@ -132,31 +135,32 @@ def least_sorted(distances: FloatArray, k: int) -> FloatArray:
 def training_neighbors(
     rows: ClassRows, k: int, *, others: bool = True, n_jobs: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Targets of every training row, and the nearest row of another class.
+    """Find the targets of every training row, and the nearest row of another class.
 
     Parameters
     ----------
     rows : ClassRows
         Training rows.
     k : int
-        Targets: so many nearest rows of the same class, the row itself left out.
+        Number of targets: nearest rows of the same class, without the row itself.
     others : bool, default=True
-        Whether to look at other classes; all pairs of rows, then, and not those of each class.
+        Whether to search other classes, which takes all pairs of rows instead of those of each
+        class.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads; the result is the same for every number.
 
     Returns
     -------
     targets : ndarray of shape (n_samples, k)
         Squared distances to the targets, ascending, in the order of the sorted rows; infinite
-        beyond the rows that there are.
+        for missing targets.
     nearest_other : ndarray of shape (n_samples,)
         Squared distance to the nearest row of another class; infinite without `others`.
     """
     targets = np.full((rows.n_samples, k), np.inf)
     nearest_other = np.full(rows.n_samples, np.inf)
-    # The others of a class are the columns before and after it: in blocks of this width, since
-    # one product for each of many small classes would cost more in calls than in arithmetic.
+    # The others of a class are the columns before and after it, in blocks of this width: one
+    # product for each of many small classes would cost more in calls than in arithmetic.
     width = max(int(rows.counts.max()), 1024)
 
     def of_chunk(task: tuple[slice, slice]) -> None:

@@ -1,9 +1,10 @@
-"""MetricKMeans: clusters, and the metric they are found in, learned from rows without labels."""
+"""MetricKMeans: k-means that learns its metric from its own clusters."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import (
@@ -17,39 +18,50 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import one_blas_thread
-from genmetric._rollback import all_or_nothing
+from genmetric._logging import log_progress
+from genmetric._parameters import (
+    N_JOBS,
+    RANDOM_STATE,
+    VERBOSE,
+    Interval,
+    ParameterRules,
+    check_parameters,
+)
+from genmetric._parameters import ArrayLike as ArrayRule
+from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     cast_finite,
-    check_count,
-    check_fraction,
     check_weights,
     refuse_lazy,
 )
-from genmetric.cluster.alternate import alternate
-from genmetric.cluster.lloyd import canonical_order, center_distances
-from genmetric.density.covariance import check_shrinkage
-from genmetric.density.frame import Frame
-from genmetric.geometry.factor import symmetric_root
-from genmetric.metric.mahalanobis import MahalanobisMixin
+from genmetric.cluster._alternate import alternate
+from genmetric.cluster._lloyd import canonical_order, center_distances
+from genmetric.density._scaling import Scaling
+from genmetric.geometry._factor import symmetric_root
+from genmetric.metric._mahalanobis import MahalanobisMixin
 
 
-class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class MetricKMeans(
+    MahalanobisMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
+):
     r"""k-means in a metric that is learned from its own clusters.
 
-    The loop of the paper's section on unsupervised learning: Euclidean k-means; the clusters taken
-    for classes give :math:`M^{\mathrm{UNI}}` (eq. eUniform), with shrunk covariances and local
-    metrics mixed with the identity; k-means in that metric, from the centres there are; and so on
-    until no label changes.
+    The first iteration is Euclidean k-means. Each further iteration uses the clusters as classes,
+    averages their local metrics (with shrunk covariances, interpolated with the identity), and runs
+    k-means in this metric from the current centres, until no label changes. This is the procedure
+    of appendix D of the paper.
 
-    Rounds involve no chance, so the labels come to rest or run in a cycle. Of a cycle the round is
-    kept whose clusters leave the least share of the inertia unexplained (the inertia divided by the
-    one about the common mean, both in the metric of the round). `stopped_by_` says how it ended.
+    Iterations are deterministic: either the labels converge, or a partition repeats and the
+    iteration cycles. In a cycle, the iteration with the smallest unexplained fraction of the
+    inertia is kept (the inertia divided by the inertia about the common mean, both in the metric of
+    the iteration). `stopped_by_` reports how the iteration ended.
 
-    Shrinkage and interpolation are towards the identity of the input, so features should be
-    of like scale. With features in [-1, 1] the defaults lift the Rand index of iris from 0.874 to
-    0.966 and of wine from 0.94 to 0.985, against k-means. The loop sharpens the clusters that
-    k-means finds first: where those are not the ones looked for, it moves further away from them.
+    Shrinkage and interpolation regularise towards the identity in the units of the input, so scale
+    the features first. With features in [-1, 1] the defaults raise the Rand index of iris from
+    0.874 (k-means) to 0.966 and of wine from 0.94 to 0.985. The metric sharpens the clusters that
+    k-means finds first. If these are not the clusters you look for, the result is worse than
+    k-means.
 
     Parameters
     ----------
@@ -57,32 +69,32 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         Number of clusters.
     shrinkage : None, "auto" or float, default=0.1
         Covariance of each cluster: ``None`` is plain maximum likelihood, ``"auto"`` the shrinkage
-        of Ledoit and Wolf, a number s in [0, 1] gives (1-s)·S + s·(trace S/D)·I. A cluster of
-        one row takes the pooled covariance.
+        of Ledoit and Wolf, a number s in [0, 1] gives (1-s)·S + s·(trace S/D)·I. Larger values make
+        the metric more Euclidean. A cluster of one sample takes the pooled covariance.
     interpolation : float, default=0.7
-        Weight lambda of each local metric against the identity, (1-lambda)·I + lambda·M_i; 0 is
-        plain k-means.
+        Weight lambda of each local metric against the identity, (1-lambda)·I + lambda·M_i. Smaller
+        values regularise towards the Euclidean metric; 0 is plain k-means.
     init : "k-means++" or array-like of shape (n_clusters, n_features), default="k-means++"
-        Centres that the first k-means starts from: drawn, or given.
+        Initial centres of the first k-means: drawn by k-means++, or an array.
     n_init : int, default=10
-        Draws of them; the Euclidean k-means of least inertia goes on into the loop. Later rounds
-        start from the centres of the round before alone: fresh draws there would let labels jump
-        between clusterings of nearly equal inertia, and the loop would not come to rest.
+        Number of k-means++ initialisations. The Euclidean k-means with the smallest inertia is
+        kept. Later iterations start from the centres of the previous iteration only; new draws
+        would let labels jump between clusterings of nearly equal inertia and prevent convergence.
     max_iter : int, default=20
-        Most rounds of a metric and a k-means in it. Each k-means runs until its labels stand still,
-        or for 300 passes.
+        Maximum number of iterations, each with one metric and one k-means. Each k-means runs until
+        its labels converge or for 300 passes.
     random_state : int, RandomState instance or None, default=None
-        Draws the starts. The order of the rows does not matter.
+        Random state of the initialisations. The result does not depend on the order of the samples.
     n_jobs : int, default=None
-        Threads over starts and over chunks of rows. The answer is the same, bit for bit, for every
-        number.
+        Number of threads over initialisations and chunks of samples. Results are bit-identical for
+        every value.
     verbose : int, default=0
-        Whether to print what each round did.
+        If positive, print a line per iteration.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each row of `fit`, 0 to n_clusters - 1.
+        Cluster of each training sample, 0 to n_clusters - 1.
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         Centres, in the space of the input.
     metric_ : ndarray of shape (n_features, n_features)
@@ -90,30 +102,31 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     components_ : ndarray of shape (n_features, n_features)
         The symmetric root L of M; ``X @ components_.T`` is the space where distances are Euclidean.
     inertia_ : float
-        Sum of the squared distances, in the metric, of rows to their centres, times weights if any.
+        Weighted sum of squared distances, in the metric, of samples to their centres.
     unexplained_ : ndarray of shape (n_rounds + 1,)
-        Share of the inertia that clusters left unexplained in each round, the first k-means first.
+        Unexplained fraction of the inertia in each iteration; the first k-means is entry 0.
     n_iter_ : int
-        Rounds run after the first k-means.
+        Number of iterations after the first k-means.
     best_iter_ : int
-        The round kept; 0 is the first k-means, with the Euclidean metric.
+        Iteration that was kept; 0 is the first k-means, with the Euclidean metric.
     stopped_by_ : {"labels", "cycle", "collapse", "max_iter"}
-        Why the loop ended: no label changed; a partition came back, so the best round of that cycle
-        was kept; the next round would have emptied a cluster, so it was not taken; rounds were used
-        up.
+        Reason for the end: no label changed; a partition repeated, and the best iteration of the
+        cycle was kept; the next iteration would have emptied a cluster and was discarded;
+        `max_iter` was reached.
     n_features_in_ : int
-        Number of features seen in `fit`.
+        Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X has such.
+        Names of features seen during fit. Defined only when X has feature names that are all
+        strings.
 
     See Also
     --------
     GenerativeMetric : The metric from labels.
-    sklearn.cluster.KMeans : The first round.
+    sklearn.cluster.KMeans : The first iteration.
 
     Notes
     -----
-    Two float64 copies of X are held besides that of k-means.
+    Two float64 copies of X are held, and k-means holds a third.
 
     References
     ----------
@@ -137,10 +150,19 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     (0.99, 'labels')
     """
 
-    #: :meth:`pair_distance` takes rows, never indices.
-    preprocessor = None
+    _parameter_rules: ClassVar[ParameterRules] = {
+        "n_clusters": [Interval(int, 1)],
+        "shrinkage": [None, "auto", Interval(float, 0, 1)],
+        "interpolation": [Interval(float, 0, 1)],
+        "init": ["k-means++", ArrayRule("an array of centres of shape (n_clusters, n_features)")],
+        "n_init": [Interval(int, 1)],
+        "max_iter": [Interval(int, 1)],
+        "random_state": RANDOM_STATE,
+        "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
+    }
 
-    _frame: Frame
+    _frame: Scaling
     _centers: FloatArray
 
     def __init__(
@@ -166,7 +188,7 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @all_or_nothing
+    @restore_on_error
     def fit(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> MetricKMeans:
@@ -175,22 +197,20 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
         y : object
-            Not used; there by scikit-learn's convention.
+            Ignored; present by scikit-learn's convention.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies: 2 is the row twice, 0 is absent (such a row still gets a label).
+            Frequency weights: weight 2 equals repeating the sample. A sample of weight 0 does not
+            affect the fit but gets a label.
 
         Returns
         -------
         self : MetricKMeans
             The fitted estimator.
         """
-        n_clusters = check_count(self.n_clusters, "n_clusters")
-        n_init = check_count(self.n_init, "n_init")
-        max_iter = check_count(self.max_iter, "max_iter")
-        shrinkage = check_shrinkage(self.shrinkage)
-        interpolation = check_fraction(self.interpolation, "interpolation")
+        check_parameters(self)
+        n_clusters = int(self.n_clusters)
         refuse_lazy(X)
         x = validate_data(self, X, dtype=[np.float64, np.float32])
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
@@ -199,26 +219,26 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         if len(rows) < n_clusters:
             raise ValueError(
                 f"n_samples={len(rows)} should be >= n_clusters={n_clusters}. Ask for fewer "
-                "clusters, or give more rows (of positive weight)."
+                "clusters, or pass more samples (of positive weight)."
             )
 
         with one_blas_thread():
-            frame = Frame.of(rows)
+            frame = Scaling.of(rows)
             init = self._check_init(frame, n_clusters)
-            z = frame.inward(rows)
+            z = frame.apply(rows)
             order = canonical_order(z)
             rng = check_random_state(self.random_state)
             loop = alternate(
                 z[order],
                 n_clusters,
-                shrinkage=shrinkage,
-                interpolation=interpolation,
-                seeds=rng.randint(np.iinfo(np.int32).max, size=n_init),
+                shrinkage=self.shrinkage,
+                interpolation=float(self.interpolation),
+                seeds=rng.randint(np.iinfo(np.int32).max, size=int(self.n_init)),
                 init=init,
-                max_iter=max_iter,
+                max_iter=int(self.max_iter),
                 sample_weight=None if weight is None else weight[present][order],
                 n_jobs=self.n_jobs,
-                report=self._print if self.verbose else None,
+                report=partial(log_progress, "MetricKMeans") if self.verbose else None,
             )
             kept = loop.rounds[loop.best]
             self.metric_, self.components_ = kept.metric, symmetric_root(kept.metric)
@@ -231,38 +251,34 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         n_found = len(np.unique(kept.labels))
         if n_found < n_clusters:
             warnings.warn(
-                f"{n_found} of n_clusters={n_clusters} clusters have rows: X has no more different "
-                "rows. Ask for fewer clusters.",
+                f"Only {n_found} of n_clusters={n_clusters} clusters have samples, because X has no more "
+                "distinct samples. Use fewer clusters.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         return self
 
-    def _check_init(self, frame: Frame, n_clusters: int) -> FloatArray | None:
-        """Given centres in the frame, or None where they are to be drawn."""
+    def _check_init(self, frame: Scaling, n_clusters: int) -> FloatArray | None:
+        """Validate `init`: scaled centres, or None for k-means++."""
         if isinstance(self.init, str):
-            if self.init == "k-means++":
-                return None
-        elif self.init is not None and np.ndim(self.init) == 2:
-            centers = check_array(self.init, dtype=np.float64)
-            if centers.shape == (n_clusters, self.n_features_in_):
-                return frame.inward(centers)
-        raise ValueError(
-            'init must be "k-means++" or an array of centres of shape (n_clusters, n_features), '
-            f"here {(n_clusters, self.n_features_in_)}; got {self.init!r}."
-        )
+            return None
+        centers = check_array(self.init, dtype=np.float64, ensure_2d=False, input_name="init")
+        expected = (n_clusters, self.n_features_in_)
+        if centers.shape != expected:
+            raise ValueError(
+                'init must be "k-means++" or an array of centres of shape (n_clusters, '
+                f"n_features), here {expected}; got an array of shape {centers.shape}."
+            )
+        return frame.apply(centers)
 
-    def _print(self, text: str) -> None:
-        print(f"[MetricKMeans] {text}")  # noqa: T201
-
-    def _rows(self, X: Any) -> AnyArray:
-        """Validated rows of `X` for a fitted estimator, float32 or float64."""
+    def _samples(self, X: Any) -> AnyArray:
+        """Validate `X` for a fitted estimator; keep float32 and float64."""
         check_is_fitted(self)
         refuse_lazy(X)
         return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
 
     def _assign(self, x: AnyArray, weight: FloatArray | None) -> tuple[IntArray, float]:
-        """Nearest centre of each row, and the inertia of the rows."""
+        """Find the nearest centre of each sample and the inertia."""
 
         def nearest(d2: FloatArray) -> tuple[IntArray, FloatArray]:
             return d2.argmin(axis=1), d2.min(axis=1)
@@ -282,16 +298,16 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def fit_predict(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> IntArray:
-        """Fit, and return the cluster of each row.
+        """Fit, and return the cluster of each sample.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
         y : object
-            Not used; there by scikit-learn's convention.
+            Ignored; present by scikit-learn's convention.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies.
+            Frequency weights.
 
         Returns
         -------
@@ -301,37 +317,37 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
         return self.fit(X, sample_weight=sample_weight).labels_
 
     def predict(self, X: ArrayLike) -> IntArray:
-        """The cluster whose centre is nearest in the metric.
+        """Predict the cluster whose centre is nearest in the metric.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Clusters; `labels_` for the rows of `fit`.
+            Clusters; `labels_` for the training samples.
         """
-        return self._assign(self._rows(X), None)[0]
+        return self._assign(self._samples(X), None)[0]
 
     def transform(self, X: ArrayLike) -> Any:
-        """Distances to the centres in the metric, as :class:`sklearn.cluster.KMeans` gives them.
+        """Compute the distances to the centres in the metric, as :class:`sklearn.cluster.KMeans` does.
 
-        To map rows into the space of the metric instead, for a neighbour search or an embedding,
-        multiply them: ``X @ model.components_.T``.
+        To map samples into the space of the metric instead, for a neighbour search or an embedding,
+        use ``X @ model.components_.T``.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
 
         Returns
         -------
         ndarray of shape (n_samples, n_clusters)
-            Distances, float32 where X is.
+            Distances, float32 if X is.
         """
-        x = self._rows(X)
+        x = self._samples(X)
         parts: list[Any] = center_distances(
             x,
             self._centers,
@@ -345,33 +361,26 @@ class MetricKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMix
     def score(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Minus the inertia of rows about the learned centres, in the learned metric.
+        """Compute minus the inertia of the samples about the centres, in the learned metric.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
         y : object
-            Not used; there by scikit-learn's convention.
+            Ignored; present by scikit-learn's convention.
         sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies.
+            Frequency weights.
 
         Returns
         -------
         float
-            The larger, the nearer the rows are to the centres. Scores of different metrics do not
-            compare.
+            Larger values mean samples nearer to the centres. Scores under different metrics are
+            not comparable.
         """
-        x = self._rows(X)
+        x = self._samples(X)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
         return -self._assign(x, weight)[1]
-
-    # The metric's own methods. Not by inheritance: `transform` means another thing here, and there
-    # is no way back from distances.
-    get_mahalanobis_matrix = MahalanobisMixin.get_mahalanobis_matrix
-    get_metric = MahalanobisMixin.get_metric
-    pair_distance = MahalanobisMixin.pair_distance
-    pair_score = MahalanobisMixin.pair_score
 
     @property
     def _n_features_out(self) -> int:

@@ -4,7 +4,7 @@ r"""The objective of multiple kernel learning as a function of the kernel weight
 
 is convex in the weights d. At the solution of the support vector machine its derivatives are
 :math:`\partial_m J = -\frac12 a^T K_m a`, since a small change of :math:`\beta` changes nothing in
-first order. With more than two classes J is the sum over two-class problems that share d.
+first order. With more than two classes, J is the sum over two-class problems that share d.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, solve_triangular
 
 from genmetric._typing import AnyArray, FloatArray
-from genmetric.kernels.gram import combine, products
-from genmetric.kernels.svm import BinaryProblem, SVMSolution, solve_svms
+from genmetric.kernels._gram import combine, products
+from genmetric.kernels._svm import BinaryProblem, SVMSolution, solve_svms
 
-#: libsvm's tolerance: its default first, then smaller as its error comes to matter.
-LOOSEST, TIGHTEST = 1e-3, 1e-7
+#: Tolerance of libsvm: initially its default, and the smallest value when its error matters.
+INITIAL_SVM_TOL, MIN_SVM_TOL = 1e-3, 1e-7
 
 #: Added to the Gram matrix of free support vectors, relative to its mean diagonal.
 RIDGE = 1e-9
@@ -37,7 +37,7 @@ class MKLPoint:
     K : ndarray of shape (n_samples, n_samples)
         Combined Gram matrix.
     solution : SVMSolution
-        Machines on K.
+        Solutions of the support vector machines on K.
     """
 
     weights: FloatArray
@@ -46,25 +46,25 @@ class MKLPoint:
 
     @property
     def value(self) -> float:
-        """J at the weights."""
+        """Objective J at the weights."""
         return self.solution.dual
 
 
 class MKLObjective:
-    """J of a stack of Gram matrices; counts its evaluations.
+    """The objective J of a stack of Gram matrices, with a count of its evaluations.
 
     Parameters
     ----------
     stack : ndarray of shape (n_kernels, n_samples, n_samples)
-        Gram matrices of the training rows.
+        Gram matrices of the training samples.
     problems : sequence of BinaryProblem
         Two-class problems, whose objectives are summed.
     C : float
         Bound of the multipliers.
     factors : ndarray of shape (n_kernels,)
-        The kernels meant are `factors` times those of the stack.
+        Scale of each kernel: the kernels are ``factors[m] * stack[m]``.
     n_jobs : int, default=None
-        Threads; no answer depends on it.
+        Number of threads. Results are bit-identical for every value.
     """
 
     def __init__(
@@ -77,44 +77,44 @@ class MKLObjective:
     ) -> None:
         self.stack, self.problems, self.C = stack, problems, C
         self.factors, self.n_jobs = factors, n_jobs
-        self.tol = LOOSEST
+        self.tol = INITIAL_SVM_TOL
         self.n_svm = 0
 
     def combine(self, weights: FloatArray) -> FloatArray:
-        """The combined Gram matrix; weights may be those of a direction."""
+        """Compute the combined Gram matrix; the weights may be a direction."""
         return combine(self.stack, weights * self.factors, self.n_jobs)
 
     def at(self, weights: FloatArray, K: FloatArray | None = None) -> MKLPoint:
-        """Solve the machines at `weights`, on K where it is known."""
+        """Solve the support vector machines at `weights`, with the Gram matrix K if given."""
         K = self.combine(weights) if K is None else K
         self.n_svm += 1
         solution = solve_svms(K, self.problems, self.C, tol=self.tol, n_jobs=self.n_jobs)
         return MKLPoint(weights, K, solution)
 
     def products(self, point: MKLPoint) -> FloatArray:
-        """The vectors K_m a, shape (n_kernels, n_samples, n_problems)."""
+        """Compute the vectors K_m a, of shape (n_kernels, n_samples, n_problems)."""
         out = products(self.stack, point.solution.coef, self.n_jobs)
         out *= self.factors[:, None, None]
         return out
 
     def gradient(self, point: MKLPoint, Ka: FloatArray) -> FloatArray:
-        """Derivatives of J by the weights, shape (n_kernels,), from the products."""
+        """Compute the derivatives of J by the weights, of shape (n_kernels,)."""
         return np.asarray(-0.5 * np.einsum("mip,ip->m", Ka, point.solution.coef))
 
-    def tighten(self, share: float = 0.1) -> bool:
-        """Multiply libsvm's tolerance by `share`; False where it is as small as can be."""
-        if self.tol <= TIGHTEST:
+    def tighten(self, factor: float = 0.1) -> bool:
+        """Multiply the tolerance of libsvm by `factor`; return False if it is already minimal."""
+        if self.tol <= MIN_SVM_TOL:
             return False
-        self.tol = max(TIGHTEST, self.tol * min(max(share, 1e-3), 0.1))
+        self.tol = max(MIN_SVM_TOL, self.tol * min(max(factor, 1e-3), 0.1))
         return True
 
 
 def mkl_hessian(
     K: FloatArray, Ka: FloatArray, coef: FloatArray, C: float, ridge: float = RIDGE
 ) -> FloatArray:
-    r"""Second derivatives of J at a solution (Chapelle and Rakotomamonjy 2008).
+    r"""Compute the second derivatives of J at a solution (Chapelle and Rakotomamonjy 2008).
 
-    While no multiplier meets or leaves a bound, the free ones F follow the kernel, and
+    As long as the set F of multipliers strictly between their bounds does not change,
 
     .. math:: \partial_l \partial_m J = q_l^T S q_m, \qquad q_m = (K_m a)_F, \qquad
               S = K_{FF}^{-1} - \frac{K_{FF}^{-1} e e^T K_{FF}^{-1}}{e^T K_{FF}^{-1} e},
@@ -152,7 +152,7 @@ def mkl_hessian(
             try:
                 factor, _ = cho_factor(own + level * diagonal * np.eye(len(free)), lower=True)
                 break
-            except LinAlgError:  # more free vectors than the kernel has rank, and rounding
+            except LinAlgError:  # more free vectors than the rank of the kernel, and rounding
                 level *= 100
         sides = np.column_stack([Ka[:, free, p].T, np.ones(len(free))])
         Z = solve_triangular(factor, sides, lower=True)

@@ -1,11 +1,10 @@
-"""SimpleMKLClassifier: a support vector machine that learns which kernels to use."""
+"""SimpleMKLClassifier: a support vector machine with learned kernel weights."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import (
@@ -13,39 +12,54 @@ from sklearn.base import (
     ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    clone,
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._chunks import one_blas_thread, row_chunks
-from genmetric._rollback import all_or_nothing
+from genmetric._chunks import one_blas_thread
+from genmetric._logging import log_progress
+from genmetric._parameters import (
+    BOOLEAN,
+    N_JOBS,
+    VERBOSE,
+    Interval,
+    ParameterRules,
+    check_parameters,
+)
+from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
-from genmetric._validation import as_number, encode_classes, refuse_lazy
-from genmetric.kernels.gram import (
-    check_kernels,
+from genmetric._validation import encode_classes, refuse_lazy
+from genmetric.kernels._gram import (
     check_memory,
     check_stack,
-    check_symmetric,
-    combine,
-    gram_matrix,
-    gram_stack,
     readable_bytes,
     unit_trace_factors,
 )
-from genmetric.kernels.regional import RegionalKernels
-from genmetric.kernels.simplemkl import SOLVERS, MKLResult, MKLStep, simplemkl
-from genmetric.kernels.svm import BinaryProblem, binary_problems, class_scores
+from genmetric.kernels._kernel_sources import (
+    combined_blocks,
+    count_kernels,
+    fit_kernels,
+    learning_bytes,
+    training_stack,
+)
+from genmetric.kernels._simplemkl import MKLResult, MKLStep, simplemkl
+from genmetric.kernels._svm import (
+    BinaryProblem,
+    binary_problems,
+    class_probabilities,
+    class_scores,
+    n_binary_problems,
+)
 
 
 class SimpleMKLClassifier(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClassifierMixin, BaseEstimator
 ):
-    r"""Support vector machine on a convex combination of kernels that it learns (SimpleMKL).
+    r"""Support vector machine on a learned convex combination of kernels (SimpleMKL).
 
-    The weights of the kernels :math:`K_m` and the machine are optimised together,
+    The weights of the kernels :math:`K_m` and the support vector machine are optimised together,
 
     .. math:: \min_{d \ge 0,\, \sum_m d_m = 1} \; \max_{0 \le \beta \le C,\, \beta^T y = 0} \;
               \beta^T e - \tfrac12 \sum_{ij} \beta_i y_i
@@ -57,70 +71,68 @@ class SimpleMKLClassifier(
     Parameters
     ----------
     kernels : list, RegionalKernels, "precomputed" or None, default=None
-        What to combine: a list of functions of two arrays of rows (such as
+        Kernels to combine: a list of functions of two arrays of samples (such as
         :func:`~genmetric.metric_kernel` or ``functools.partial(rbf_kernel, gamma=2)``) and of
-        names that :func:`sklearn.metrics.pairwise.pairwise_kernels` knows; a
-        :class:`RegionalKernels`, cloned and fitted; ``"precomputed"``, where `X` is a stack of
+        names of :func:`sklearn.metrics.pairwise.pairwise_kernels`; a
+        :class:`RegionalKernels`, which is cloned and fitted; ``"precomputed"`` if `X` is a stack of
         Gram matrices; ``None`` is ``RegionalKernels(n_regions=0)``, Gaussian kernels of 15
         bandwidths on Euclidean distances.
     C : float, default=1.0
-        Bound of the multipliers, as in :class:`sklearn.svm.SVC`.
+        Penalty of errors, as in :class:`sklearn.svm.SVC`. Smaller values regularise more.
     strategy : "ovo" or "ovr", default="ovo"
-        More than two classes: one problem a pair of classes, or one a class against the rest.
+        Strategy for more than two classes: one problem per pair of classes, or one per class against
+        the rest.
     shared_weights : bool, default=True
-        Whether all two-class problems share the kernel weights. With False each has its own, and
-        there is no `transform`.
+        Whether all two-class problems share the kernel weights. With False each problem has its own
+        weights, and `transform` is not available.
     normalize : bool, default=True
-        Scale each kernel to a mean diagonal of one on the training rows. Gaussian kernels have
-        that already, so that C means what it means for :class:`sklearn.svm.SVC`.
-    solver : "newton" or "gradient", default="newton"
-        How to step: by second derivatives of the objective, or by SimpleMKL's reduced gradient
-        until that crawls, which needs many times more solutions of the machines. The minimum is
-        the same.
+        Scale each kernel to a mean diagonal of one on the training samples. Gaussian kernels have
+        this diagonal already, so that C is comparable with that of :class:`sklearn.svm.SVC`.
     tol : float, default=0.01
-        Largest relative duality gap. Weights that stand still do not end the fit. libsvm keeps
-        kernel values in single precision: less than 1e-4 may be out of reach where C is large.
+        Relative duality gap at which the fit stops; smaller values are more accurate and slower.
+        libsvm keeps kernel values in single precision, so that values below 1e-4 may not be reached
+        if C is large.
     max_iter : int, default=200
-        Largest number of steps.
+        Maximum number of iterations.
     warm_start : bool, default=False
-        Start from the weights of the last fit where there are as many kernels, which over a path
-        of C saves two thirds of the time. What is found lies within the same duality gap.
+        Start from the weights of the last fit if the number of kernels is the same, which saves two
+        thirds of the time over a path of C. The result has the same duality gap.
     n_jobs : int, default=None
-        Threads. The answer is the same, bit for bit, for every number.
+        Number of threads. Results are bit-identical for every value.
     verbose : int, default=0
-        Whether to print the memory needed and each iteration.
+        If positive, print the required memory and a line per iteration.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_kernels,)
-        Kernel weights, of sum one; shape (n_problems, n_kernels) with ``shared_weights=False``.
+        Kernel weights, which sum to one; shape (n_problems, n_kernels) with ``shared_weights=False``.
     normalization_ : ndarray of shape (n_kernels,)
         Factor of each kernel; the combined kernel is the sum of ``weights_ * normalization_ * K``.
     objective_ : float
-        Dual objective of the machines at the weights, summed over problems.
+        Dual objective of the support vector machines, summed over problems.
     duality_gap_ : float
-        Relative duality gap: what the objective may be above the least possible, over the
-        objective; at most `tol` unless a warning says otherwise.
+        Relative duality gap, an upper bound of the relative distance of the objective to its
+        minimum; at most `tol` unless there was a warning.
     n_iter_ : int
-        Number of iterations, the one that found the gap small enough included; with
-        ``shared_weights=False`` the largest of all problems.
+        Number of iterations; with ``shared_weights=False`` the maximum over problems.
     history_ : list of MKLStep
-        Objective, gap, number of kernels and of solved machines at each iteration; with
-        ``shared_weights=False`` one such list a problem.
+        Objective, gap, number of kernels and of solved support vector machines at each iteration;
+        with ``shared_weights=False`` one list per problem.
     classes_ : ndarray of shape (n_classes,)
-        Class names.
+        Class labels.
     kernels_ : list, RegionalKernels or "precomputed"
-        The kernels, fitted.
+        Fitted kernels.
     support_ : ndarray of shape (n_support,)
-        Training rows that are support vectors of some problem.
+        Indices of training samples that are support vectors of any problem.
     dual_coef_ : ndarray of shape (n_problems, n_support)
-        Multiplier times sign of each.
+        Multiplier times sign of each support vector.
     intercept_ : ndarray of shape (n_problems,)
-        Offsets of the decisions.
+        Offsets of the decision functions.
     n_features_in_ : int
-        Number of features seen in `fit`; of training rows for ``kernels="precomputed"``.
+        Number of features seen during fit; of training samples for ``kernels="precomputed"``.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X has such.
+        Names of features seen during fit. Defined only when X has feature names that are all
+        strings.
 
     See Also
     --------
@@ -129,9 +141,13 @@ class SimpleMKLClassifier(
 
     Notes
     -----
-    The Gram matrices of all kernels are held in memory during `fit`, 8 bytes an entry (4 for
-    float32 rows): 432 MB for 150 kernels on 600 rows. :class:`MemoryError` says so beforehand where
-    they do not fit. A precomputed stack may be a memory map and is not copied.
+    The Gram matrices of all kernels are held in memory during `fit`, 8 bytes per entry (4 for
+    float32 samples): 432 MB for 150 kernels on 600 samples. A :class:`MemoryError` is raised before
+    the allocation if they exceed the available memory. A precomputed stack can be a memory map and
+    is not copied.
+
+    The quadratic model of Chapelle and Rakotomamonjy replaces the reduced gradient of the original
+    SimpleMKL. The minimum is the same, and fewer support vector machines are solved.
 
     References
     ----------
@@ -154,6 +170,18 @@ class SimpleMKLClassifier(
     True
     """
 
+    _parameter_rules: ClassVar[ParameterRules] = {
+        "C": [Interval(float, 0, closed="neither")],
+        "strategy": ["ovo", "ovr"],
+        "shared_weights": [BOOLEAN],
+        "normalize": [BOOLEAN],
+        "tol": [Interval(float, 0, closed="neither")],
+        "max_iter": [Interval(int, 1)],
+        "warm_start": [BOOLEAN],
+        "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
+    }
+
     history_: list[MKLStep] | list[list[MKLStep]]
 
     def __init__(
@@ -164,7 +192,6 @@ class SimpleMKLClassifier(
         strategy: str = "ovo",
         shared_weights: bool = True,
         normalize: bool = True,
-        solver: str = "newton",
         tol: float = 0.01,
         max_iter: Any = 200,
         warm_start: bool = False,
@@ -176,21 +203,20 @@ class SimpleMKLClassifier(
         self.strategy = strategy
         self.shared_weights = shared_weights
         self.normalize = normalize
-        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @all_or_nothing
+    @restore_on_error
     def fit(self, X: ArrayLike, y: ArrayLike) -> SimpleMKLClassifier:
         """Learn the kernel weights and the support vector machines.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training rows; with ``kernels="precomputed"`` their Gram matrices, shape
+            Training samples; with ``kernels="precomputed"`` their Gram matrices, shape
             (n_kernels, n_samples, n_samples).
         y : array-like of shape (n_samples,)
             Class labels.
@@ -200,7 +226,7 @@ class SimpleMKLClassifier(
         self : SimpleMKLClassifier
             The fitted estimator.
         """
-        self._check_parameters()
+        check_parameters(self)
         refuse_lazy(X)
         refuse_lazy(y, "y")
         precomputed = isinstance(self.kernels, str) and self.kernels == "precomputed"
@@ -212,9 +238,15 @@ class SimpleMKLClassifier(
             x, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(labels)
         classes, codes = encode_classes(labels, self)
+        n_problems = n_binary_problems(len(classes), self.strategy)
+        check_memory(
+            8 * len(labels) * (n_problems + 6 * len(labels)),
+            f"Solving {n_problems} problems of two classes on {len(labels)} samples",
+            'Use fewer samples, fewer classes, or strategy="ovr", which solves one problem per class.',
+        )
         problems = binary_problems(codes, len(classes), self.strategy)
         with one_blas_thread():
-            fitted, stack = self._fit_kernels(x, labels, len(problems))
+            fitted, stack = self._gram_matrices(x, labels, len(problems))
             n_kernels = len(stack)
             factors = unit_trace_factors(stack) if self.normalize else np.ones(n_kernels)
             groups = [problems] if self.shared_weights else [[problem] for problem in problems]
@@ -230,48 +262,22 @@ class SimpleMKLClassifier(
         self._store(results)
         return self
 
-    def _check_parameters(self) -> None:
-        for name in ("C", "tol"):
-            number = as_number(getattr(self, name))
-            if number is None or not 0 < number < np.inf:
-                raise ValueError(f"{name} must be a positive number; got {getattr(self, name)!r}.")
-        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise ValueError(
-                f"max_iter must be a whole number of at least 1; got {self.max_iter!r}."
-            )
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {sorted(SOLVERS)}; got {self.solver!r}.")
-
-    def _fit_kernels(self, x: AnyArray, labels: AnyArray, n_problems: int) -> tuple[Any, AnyArray]:
-        """The fitted kernels and their Gram matrices on the training rows."""
-        fitted: Any
-        if isinstance(self.kernels, str) and self.kernels == "precomputed":
-            check_symmetric(x)
-            self._announce(len(x), x.shape[1], n_problems, 0)
-            return "precomputed", x
-        if self.kernels is None or callable(getattr(self.kernels, "gram", None)):
-            template = RegionalKernels(n_regions=0) if self.kernels is None else self.kernels
-            fitted = clone(template).fit(x, labels)
-            self._announce(fitted.n_kernels_, len(x), n_problems, x.dtype.itemsize)
-            return fitted, fitted.gram(x)
-        fitted = check_kernels(self.kernels)
-        self._announce(len(fitted), len(x), n_problems, x.dtype.itemsize)
-        stack = check_stack(gram_stack(fitted, x), shape=(None, None, None), name="kernels")
-        check_symmetric(stack)
-        return fitted, stack
-
-    def _announce(self, n_kernels: int, n_rows: int, n_problems: int, itemsize: int) -> None:
-        """Check, and say where asked, what the fit will hold at once."""
-        # Products of kernels and solutions; a few combined matrices; libsvm's copies.
-        work = 8 * n_rows * (n_kernels * n_problems + 6 * n_rows)
-        total = n_kernels * n_rows**2 * itemsize + work
-        what = f"Learning {n_kernels} kernels on {n_rows} rows"
-        check_memory(total, what)
+    def _gram_matrices(
+        self, x: AnyArray, labels: AnyArray, n_problems: int
+    ) -> tuple[Any, AnyArray]:
+        """Fit the kernels and compute their Gram matrices, if the memory suffices."""
+        fitted = fit_kernels(self.kernels, x, labels)
+        n_kernels = count_kernels(fitted, x)
+        needed = learning_bytes(fitted, x, n_kernels, n_problems)
+        n_samples = len(labels)
+        what = f"Learning {n_kernels} kernels on {n_samples} samples"
+        check_memory(needed, what)
         if self.verbose:
-            print(f"[SimpleMKLClassifier] {what} takes {readable_bytes(total)}")  # noqa: T201
+            log_progress("SimpleMKLClassifier", f"{what} takes {readable_bytes(needed)}")
+        return fitted, training_stack(fitted, x)
 
     def _starts(self, n_groups: int, n_kernels: int) -> list[FloatArray | None]:
-        """First weights of each group of problems; None is equal weights."""
+        """Return the initial weights of each group of problems; None stands for equal weights."""
         last = np.atleast_2d(getattr(self, "weights_", np.empty(0)))
         if self.warm_start and last.shape == (n_groups, n_kernels):
             return list(last)
@@ -290,7 +296,6 @@ class SimpleMKLClassifier(
             C=float(self.C),
             factors=factors,
             start=start,
-            solver=self.solver,
             tol=float(self.tol),
             max_iter=int(self.max_iter),
             n_jobs=self.n_jobs,
@@ -298,7 +303,11 @@ class SimpleMKLClassifier(
         )
         if not result.converged:
             ran_out = len(result.history) > self.max_iter
-            advice = "Raise max_iter" if ran_out else "Raise tol: libsvm's precision is used up"
+            advice = (
+                "Increase max_iter"
+                if ran_out
+                else "Increase tol: it is below the precision of libsvm"
+            )
             warnings.warn(
                 f"SimpleMKLClassifier stopped at a relative duality gap of "
                 f"{result.duality_gap:.2g} after {len(result.history)} iterations, above "
@@ -324,7 +333,7 @@ class SimpleMKLClassifier(
         self.intercept_ = np.concatenate([result.solution.intercept for result in results])
 
     def _queries(self, X: Any) -> AnyArray:
-        """Validated rows, or a validated stack, to compare with the training rows."""
+        """Validate query samples or a stack of Gram matrices."""
         check_is_fitted(self, "weights_")
         refuse_lazy(X)
         if self._X_fit is None:
@@ -332,44 +341,59 @@ class SimpleMKLClassifier(
         return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
 
     def _combined(self, queries: AnyArray, weights: FloatArray) -> Iterator[FloatArray]:
-        """Combined Gram matrices of blocks of queries against the training rows.
-
-        Only kernels of non-zero weight are evaluated.
-        """
-        total = weights * self.normalization_
-        n_queries = queries.shape[1] if self._X_fit is None else len(queries)
-        for rows in row_chunks(n_queries, 3 * 8 * self._n_fit):
-            if self._X_fit is None:
-                yield combine(queries[:, rows], total, self.n_jobs)
-            elif isinstance(self.kernels_, list):
-                out = np.zeros((rows.stop - rows.start, self._n_fit))
-                for m in np.flatnonzero(total):
-                    K = gram_matrix(self.kernels_[m], queries[rows], self._X_fit)
-                    if not np.isfinite(K).all():
-                        raise ValueError(
-                            f"kernels[{m}] returned NaN or infinite values for these rows."
-                        )
-                    out += total[m] * K
-                yield out
-            else:
-                yield self.kernels_.combined_gram(total, queries[rows], self._X_fit)
+        """Yield combined Gram matrices of blocks of queries against the training samples."""
+        return combined_blocks(
+            self.kernels_,
+            weights * self.normalization_,
+            queries,
+            self._X_fit,
+            self._n_fit,
+            self.n_jobs,
+        )
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
-        """Scores of the classes.
+        """Compute scores of the classes.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows; with ``kernels="precomputed"`` their Gram matrices against the training rows,
+            Samples; with ``kernels="precomputed"`` their Gram matrices against the training samples,
             shape (n_kernels, n_samples, n_training_samples).
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes the decision value, above zero for ``classes_[1]``. For more, the
-            decision of each class against the rest, or with ``strategy="ovo"`` the number of
-            pairs that the class wins plus a part below one half that breaks ties.
+            For two classes the decision value, positive for ``classes_[1]``. For more classes, the
+            decision value of each class against the rest, or with ``strategy="ovo"`` the number of
+            pairs won by the class plus a number below one half that breaks ties.
         """
+        return class_scores(self._decisions(X), self._sides, len(self.classes_))
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        r"""Compute class probabilities from the decision values.
+
+        The logistic function of the decision value of two classes is the probability of the first
+        against the second. With ``strategy="ovo"`` the probability of a class is the average of
+        its pairwise probabilities; with ``strategy="ovr"`` the values of the classes are divided by
+        their sum. If the class that wins the most pairs is not the most probable one, the two
+        exchange their probabilities, so that the most probable class is that of :meth:`predict`.
+        The probabilities rank samples but are not calibrated; use
+        :class:`~sklearn.calibration.CalibratedClassifierCV` for calibrated ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, or a stack of Gram matrices as in :meth:`decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities in the order of `classes_`; rows sum to one.
+        """
+        return class_probabilities(self._decisions(X), self._sides, len(self.classes_))
+
+    def _decisions(self, X: Any) -> FloatArray:
+        """Compute the decision values of all two-class problems."""
         queries = self._queries(X)
         coef = np.zeros((self._n_fit, len(self.dual_coef_)))
         coef[self.support_] = self.dual_coef_.T
@@ -381,43 +405,43 @@ class SimpleMKLClassifier(
                     for weights, own in zip(table, np.hsplit(coef, len(table)), strict=True)
                 ]
             )
-        return class_scores(decisions + self.intercept_, self._sides, len(self.classes_))
+        return np.asarray(decisions + self.intercept_)
 
     def predict(self, X: ArrayLike) -> AnyArray:
-        """Class of each row.
+        """Predict the class of each sample.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows, or a stack of Gram matrices as in :meth:`decision_function`.
+            Samples, or a stack of Gram matrices as in :meth:`decision_function`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            Class names.
+            Class labels.
         """
         scores = self.decision_function(X)
         best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[np.asarray(best, np.intp)])
 
     def transform(self, X: ArrayLike) -> Any:
-        r"""The combined Gram matrix :math:`\sum_m d_m K_m` against the training rows.
+        r"""Compute the combined Gram matrix :math:`\sum_m d_m K_m` against the training samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows, or a stack of Gram matrices as in :meth:`decision_function`.
+            Samples, or a stack of Gram matrices as in :meth:`decision_function`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_training_samples)
-            Kernel values, ready for ``SVC(kernel="precomputed")``; float32 where X is.
+            Kernel values, for ``SVC(kernel="precomputed")``; float32 if X is.
         """
         check_is_fitted(self, "weights_")
         if self.weights_.ndim == 2:
             raise ValueError(
-                "There are as many combined kernels as two-class problems. Fit with "
-                "shared_weights=True for a single one."
+                "transform needs a single combined kernel, but each two-class problem has its own. Fit "
+                "with shared_weights=True."
             )
         queries = self._queries(X)
         n_queries = queries.shape[1] if self._X_fit is None else len(queries)

@@ -1,15 +1,16 @@
-r"""SimpleMKL: kernel weights and the support vector machine that uses them, learned together.
+r"""SimpleMKL: joint optimisation of kernel weights and of support vector machines.
 
-Multiple kernel learning asks for the convex combination of kernels (eq. eMKL) on which the support
-vector machine has the smallest objective,
+Multiple kernel learning finds the convex combination of kernels, equation (14) of the paper, for
+which the objective of the support vector machine is smallest,
 
 .. math:: \min_{d \ge 0,\, \sum_m d_m = 1} J(d), \qquad
           J(d) = \max_\beta \; \beta^T e - \tfrac12 \sum_m d_m a^T K_m a, \quad a_i = \beta_i y_i.
 
-Any :math:`\beta` bounds the minimum from below by
-:math:`\beta^T e - \max_m \frac12 a^T K_m a`, and any decision function bounds J(d) from above by
-its regularised hinge loss. The difference, the duality gap, says how far the weights can be from
-the best, libsvm's own error included; nothing else ends the search with success.
+Any feasible :math:`\beta` gives the lower bound
+:math:`\beta^T e - \max_m \frac12 a^T K_m a` of the minimum, and any decision function gives an upper
+bound of J(d), its regularised hinge loss. The difference, the duality gap, bounds the distance of
+J(d) to the minimum including the error of libsvm. The optimisation converges only if the gap is
+small enough.
 """
 
 from __future__ import annotations
@@ -21,23 +22,19 @@ from typing import NamedTuple
 import numpy as np
 
 from genmetric._chunks import one_blas_thread
+from genmetric._logging import log_progress
 from genmetric._typing import AnyArray, FloatArray
-from genmetric.kernels.cuts import CuttingPlanes
-from genmetric.kernels.mkl_objective import MKLObjective, MKLPoint
-from genmetric.kernels.mkl_steps import corner_step, gradient_step, newton_step
-from genmetric.kernels.svm import BinaryProblem, SVMSolution
+from genmetric.kernels._cuts import CuttingPlanes
+from genmetric.kernels._mkl_objective import MKLObjective, MKLPoint
+from genmetric.kernels._mkl_steps import corner_step, newton_step
+from genmetric.kernels._svm import BinaryProblem, SVMSolution
 
-#: Share of the tolerated gap that libsvm's error may take.
-OWN_SHARE = 0.1
-
-SOLVERS = ("newton", "gradient")
-
-#: What follows a kind of step that finds no way down, or crawls.
-NEXT = {"gradient": "newton", "newton": "corner"}
+#: Fraction of the tolerated gap that the error of libsvm may use.
+SVM_ERROR_FRACTION = 0.1
 
 
 class MKLStep(NamedTuple):
-    """State of the search at one iteration.
+    """State of the optimisation at one iteration.
 
     Attributes
     ----------
@@ -46,9 +43,9 @@ class MKLStep(NamedTuple):
     duality_gap : float
         Relative duality gap.
     n_active : int
-        Kernels of non-zero weight.
+        Number of kernels with non-zero weight.
     n_svm : int
-        Solutions of the support vector machines so far.
+        Number of times that the support vector machines were solved.
     """
 
     objective: float
@@ -59,7 +56,7 @@ class MKLStep(NamedTuple):
 
 @dataclass(frozen=True)
 class MKLResult:
-    """What :func:`simplemkl` found.
+    """Result of :func:`simplemkl`.
 
     Attributes
     ----------
@@ -74,7 +71,7 @@ class MKLResult:
     converged : bool
         Whether the gap is at most the tolerance.
     history : list of MKLStep
-        One entry an iteration, the first at the start.
+        One entry per iteration, the first at the initial weights.
     """
 
     weights: FloatArray
@@ -90,12 +87,12 @@ def _state(point: MKLPoint, cuts: CuttingPlanes, objective: MKLObjective) -> MKL
     return MKLStep(point.value, gap, int(np.count_nonzero(point.weights)), objective.n_svm)
 
 
-def _crawls(history: list[MKLStep]) -> bool:
-    """Whether the last ten steps together gained less than a tenth of what is missing."""
+def _is_slow(history: list[MKLStep]) -> bool:
+    """Return whether the last ten iterations reduced the gap by less than a tenth."""
     if len(history) <= 10:
         return False
-    gained = history[-11].objective - history[-1].objective
-    return gained < 0.1 * history[-1].duality_gap * history[-1].objective
+    decrease = history[-11].objective - history[-1].objective
+    return decrease < 0.1 * history[-1].duality_gap * history[-1].objective
 
 
 def simplemkl(
@@ -105,7 +102,6 @@ def simplemkl(
     C: float = 1.0,
     factors: FloatArray | None = None,
     start: FloatArray | None = None,
-    solver: str = "newton",
     tol: float = 0.01,
     max_iter: int = 200,
     n_jobs: int | None = None,
@@ -113,36 +109,37 @@ def simplemkl(
 ) -> MKLResult:
     """Learn the weights of kernels from a stack of their Gram matrices.
 
+    Each iteration minimises a quadratic model of the objective from its second derivatives
+    (Chapelle and Rakotomamonjy 2008). The minimum is the one of the reduced gradient method of
+    SimpleMKL (Rakotomamonjy et al. 2008), which solves many times more support vector machines.
+    Cutting planes replace the quadratic model at points where the objective is not differentiable.
+
     Parameters
     ----------
     stack : ndarray of shape (n_kernels, n_samples, n_samples)
-        Gram matrices of the training rows, float64 or float32; never copied.
+        Gram matrices of the training samples, float64 or float32. They are not copied.
     problems : sequence of BinaryProblem
-        Two-class problems that share the weights: see
-        :func:`~genmetric.kernels.svm.binary_problems`.
+        Two-class problems that share the weights: see :func:`~genmetric.kernels.binary_problems`.
     C : float, default=1.0
-        Bound of the multipliers, as in :class:`sklearn.svm.SVC`.
+        Penalty of errors, as in :class:`sklearn.svm.SVC`. Smaller values regularise more.
     factors : ndarray of shape (n_kernels,), default=None
-        Work with ``factors[m] * stack[m]``; ``None`` is one each.
+        Scale of each kernel: the kernels are ``factors[m] * stack[m]``. ``None`` does not scale.
     start : ndarray of shape (n_kernels,), default=None
-        First weights; ``None`` is equal weights.
-    solver : "newton" or "gradient", default="newton"
-        Second derivatives (Chapelle and Rakotomamonjy 2008), or the reduced gradient of SimpleMKL
-        (Rakotomamonjy et al. 2008). The minimum is the same. Where the gradient crawls the second
-        derivatives take over, and where these do, at corners of J, cutting planes.
+        Initial weights; ``None`` uses equal weights.
     tol : float, default=0.01
-        Largest relative duality gap.
+        Relative duality gap at which the optimisation stops. Smaller values are more accurate and
+        slower.
     max_iter : int, default=200
-        Largest number of steps.
+        Maximum number of iterations.
     n_jobs : int, default=None
-        Threads; the answer is the same, bit for bit, for every number.
+        Number of threads. Results are bit-identical for every value.
     verbose : int, default=0
         Whether to print each iteration.
 
     Returns
     -------
     MKLResult
-        Weights, machines, objective and duality gap.
+        Weights, support vector machines, objective and duality gap.
 
     References
     ----------
@@ -168,7 +165,7 @@ def simplemkl(
     first = np.full(n_kernels, 1 / n_kernels) if start is None else start / start.sum()
     scale = np.ones(n_kernels) if factors is None else factors
     objective = MKLObjective(stack, problems, C, scale, n_jobs)
-    kind, since = solver, 0
+    use_cuts = False  # from the first point that Newton steps do not leave
     history: list[MKLStep] = []
     cuts = CuttingPlanes()
     with one_blas_thread():
@@ -180,25 +177,20 @@ def simplemkl(
             own_bound = cuts.add(point.solution.total, gradient)
             history.append(_state(point, cuts, objective))
             if verbose:
-                print(f"[simplemkl] {len(history) - 1}: {history[-1]}")  # noqa: T201
-            # The multipliers at the weights shall prove the gap; in a corner others may have to.
-            bound = cuts.lower if kind == "corner" else own_bound
+                log_progress("simplemkl", f"{len(history) - 1}: {history[-1]}")
+            # The multipliers at these weights give the bound, unless they are ambiguous.
+            bound = cuts.lower if use_cuts else own_bound
             if upper - bound <= tol * value or len(history) > max_iter:
                 break
             error = (upper - value) / value
-            if error > OWN_SHARE * tol and objective.tighten(0.5 * OWN_SHARE * tol / error):
+            if error > SVM_ERROR_FRACTION * tol and objective.tighten(
+                0.5 * SVM_ERROR_FRACTION * tol / error
+            ):
                 point = objective.at(point.weights, point.K)
                 continue
-            if kind in NEXT and _crawls(history[since:]):
-                kind, since = NEXT[kind], len(history) - 1
-            moved = None
-            while moved is None and kind in NEXT:
-                if kind == "newton":
-                    moved = newton_step(objective, point, gradient, Ka)
-                else:
-                    moved = gradient_step(objective, point, gradient)
-                if moved is None:
-                    kind, since = NEXT[kind], len(history) - 1
+            use_cuts = use_cuts or _is_slow(history)
+            moved = None if use_cuts else newton_step(objective, point, gradient, Ka)
+            use_cuts = use_cuts or moved is None
             if moved is None:
                 enough, rounds = upper - tol * value, 20 + 10 * n_kernels
                 moved = corner_step(objective, point, cuts, enough=enough, max_rounds=rounds)

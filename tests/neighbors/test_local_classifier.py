@@ -142,7 +142,7 @@ def test_a_class_of_one_row_and_constant_columns():
     Z = np.c_[X, np.ones(150)]
     y = Y.copy()
     y[0] = 3
-    with pytest.warns(UserWarning, match=r"Classes \[3\] have a single row"):
+    with pytest.warns(UserWarning, match=r"Classes \[3\] have a single sample"):
         model = LocalMetricClassifier(1).fit(Z, y)
     np.testing.assert_array_equal(model.predict(Z), y)
 
@@ -163,26 +163,27 @@ def test_pipelines_grids_and_frames():
     assert LocalMetricClassifier().fit(frame, names).feature_names_in_.tolist() == list("abcd")
 
 
-BAD = [
-    ({"n_neighbors": 0}, "n_neighbors must be a whole number of at least 1; got 0"),
-    ({"n_neighbors": 2.5}, "n_neighbors must be a whole number"),
-    ({"n_neighbors": True}, "n_neighbors must be a whole number"),
-    ({"n_neighbors": 151}, "n_neighbors=151, but only 150 training rows.*Lower"),
-    ({"interpolation": 1.5}, "interpolation must be a number from 0 to 1; got 1.5"),
-    ({"interpolation": "half"}, "interpolation must be a number from 0 to 1"),
+INVALID = [
+    ({"n_neighbors": 0}, "n_neighbors must be an integer >= 1; got 0"),
+    ({"n_neighbors": 2.5}, "n_neighbors must be an integer >= 1"),
+    ({"n_neighbors": True}, "n_neighbors must be an integer >= 1"),
+    ({"n_neighbors": 10**400}, "n_neighbors=1000.*, but only 150 training samples"),
+    ({"n_neighbors": 151}, "n_neighbors=151, but only 150 training samples.*Use fewer"),
+    ({"interpolation": 1.5}, "interpolation must be a number in .0, 1.; got 1.5"),
+    ({"interpolation": "half"}, "interpolation must be a number in .0, 1.; got"),
     ({"shrinkage": -1}, "shrinkage must be None"),
     ({"priors": [1, 2]}, "priors must be 3 positive numbers"),
-    ({"shrinkage": 0.1, "covariance_estimator": OAS()}, "both say how to estimate"),
+    ({"shrinkage": 0.1, "covariance_estimator": OAS()}, "both define the covariance"),
 ]
 
 
-@pytest.mark.parametrize(("parameters", "message"), BAD)
-def test_bad_parameters(parameters, message):
+@pytest.mark.parametrize(("parameters", "message"), INVALID)
+def test_invalid_parameters(parameters, message):
     with pytest.raises(ValueError, match=f"(?s){message}"):
         LocalMetricClassifier(**parameters).fit(X, Y)
 
 
-def test_bad_input():
+def test_invalid_input():
     with pytest.raises(ValueError, match="at least 2 classes; got 1 class"):
         LocalMetricClassifier().fit(X, np.zeros(150))
     with pytest.raises(ValueError, match="Input X contains NaN"):
@@ -198,7 +199,7 @@ def test_bad_input():
         model.predict(np.ma.masked_array(X, X > 7))
     with pytest.raises(ValueError, match="outliers"):
         model.predict(1e200 * X)
-    with pytest.raises(ValueError, match="n_neighbors=150, but only 149 training rows"):
+    with pytest.raises(ValueError, match="n_neighbors=150, but only 149 training samples"):
         model.kneighbors(n_neighbors=150)
-    with pytest.raises(ValueError, match="n_neighbors must be a whole number"):
+    with pytest.raises(ValueError, match="n_neighbors must be an integer"):
         model.kneighbors(X, n_neighbors=-1)

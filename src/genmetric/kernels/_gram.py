@@ -1,8 +1,8 @@
-"""Stacks of Gram matrices: what they need, whether they are sound, and their weighted sums.
+"""Stacks of Gram matrices: memory, validation and weighted sums.
 
 A stack has shape (n_kernels, n_rows, n_columns). It is the one large array of multiple kernel
-learning, so it is never copied: normalisation is a factor a kernel that goes into the weights,
-sums and products run over blocks, and its size is known and checked before it is made.
+learning and is never copied: the normalisation of a kernel is a factor of its weight, sums and
+products run over blocks, and the size is checked before the allocation.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from genmetric._chunks import map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray
 from genmetric._validation import refuse_lazy
 
-#: Bytes of the sum that stay in a core's cache while one kernel after another is added.
+#: Bytes of the sum that fit into the cache of a core while the kernels are added.
 BLOCK_BYTES = 2**18
 
-#: Largest difference of a Gram matrix from its transpose, relative to its largest entry.
+#: Tolerated difference of a Gram matrix from its transpose, relative to its largest entry.
 ASYMMETRY = 1e-5
 
 
 def stack_bytes(n_kernels: int, n_rows: int, n_columns: int, itemsize: int = 8) -> int:
-    """Bytes of a stack of Gram matrices.
+    """Compute the size of a stack of Gram matrices in bytes.
 
     Parameters
     ----------
     n_kernels, n_rows, n_columns : int
-        Its shape.
+        Shape of the stack.
     itemsize : int, default=8
-        Bytes of an entry: 8 for float64, 4 for float32.
+        Bytes per entry: 8 for float64, 4 for float32.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def stack_bytes(n_kernels: int, n_rows: int, n_columns: int, itemsize: int = 8) 
 
     Examples
     --------
-    >>> from genmetric.kernels import stack_bytes
+    >>> from genmetric.kernels._gram import stack_bytes
     >>> stack_bytes(150, 600, 600)
     432000000
     """
@@ -51,7 +51,7 @@ def stack_bytes(n_kernels: int, n_rows: int, n_columns: int, itemsize: int = 8) 
 
 
 def available_memory() -> int | None:
-    """Bytes that can still be allocated, or None where the system does not say.
+    """Return the bytes that can be allocated, or None if unknown.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def available_memory() -> int | None:
     try:
         group = Path("/sys/fs/cgroup")
         used = int((group / "memory.current").read_text("ascii"))
-        # Pages of files that nobody has touched lately are given back on demand.
+        # Inactive pages of the file cache are released on demand.
         for line in (group / "memory.stat").read_text("ascii").splitlines():
             if line.startswith("inactive_file "):
                 used -= int(line.split()[1])
@@ -84,7 +84,7 @@ def available_memory() -> int | None:
 
 
 def readable_bytes(n_bytes: float) -> str:
-    """Bytes as people read them: 432000000 is "432 MB"."""
+    """Format a number of bytes: 432000000 is "432 MB"."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if n_bytes < 999.5 or unit == "TB":
             break
@@ -92,26 +92,32 @@ def readable_bytes(n_bytes: float) -> str:
     return f"{n_bytes:.3g} {unit}"
 
 
-def check_memory(n_bytes: int, what: str) -> None:
-    """Raise MemoryError, before anything is allocated, if `n_bytes` are not there.
+#: Advice of the error if Gram matrices do not fit in memory.
+_FEWER_KERNELS = "Use fewer kernels (n_regions, scales) or fewer samples; float32 input halves it."
+
+
+def check_memory(n_bytes: int, what: str, advice: str = _FEWER_KERNELS) -> None:
+    """Raise MemoryError before an allocation if `n_bytes` are not available.
 
     Parameters
     ----------
     n_bytes : int
         Bytes about to be allocated.
     what : str
-        What for; the subject of the error's sentence.
+        What needs the memory; the subject of the error message.
+    advice : str
+        What to do; the last sentence of the error message.
     """
     free = available_memory()
     if free is not None and n_bytes > free:
         raise MemoryError(
-            f"{what} would take {readable_bytes(n_bytes)}, and {readable_bytes(free)} are free. "
-            "Use fewer kernels (n_regions, scales) or fewer rows; float32 rows halve it."
+            f"{what} would take {readable_bytes(n_bytes)}, but only {readable_bytes(free)} are free. "
+            f"{advice}"
         )
 
 
 def check_kernels(kernels: Any) -> list[Any]:
-    """Return a list of kernels if each is a callable or a name scikit-learn knows."""
+    """Return a list of kernels if each is a callable or a kernel name of scikit-learn."""
     if isinstance(kernels, str) or not isinstance(kernels, Sequence):
         raise TypeError(
             'kernels must be a list of kernels, a RegionalKernels, "precomputed" or None; got '
@@ -123,24 +129,24 @@ def check_kernels(kernels: Any) -> list[Any]:
     for m, kernel in enumerate(kernels):
         if not callable(kernel) and not (isinstance(kernel, str) and kernel in known):
             raise ValueError(
-                f"kernels[{m}] must be a function of two arrays of rows or one of "
+                f"kernels[{m}] must be a function of two arrays of samples or one of "
                 f"{sorted(known)}; got {kernel!r}."
             )
     return list(kernels)
 
 
 def gram_matrix(kernel: Any, X: AnyArray, Y: AnyArray) -> AnyArray:
-    """Gram matrix of one kernel between the rows of X and of Y.
+    """Compute the Gram matrix of one kernel between the samples of X and of Y.
 
     Parameters
     ----------
     kernel : callable or str
-        A function of two arrays of rows, as for :class:`sklearn.svm.SVC`, or a name of
+        A function of two arrays of samples, as for :class:`sklearn.svm.SVC`, or a name of
         :func:`sklearn.metrics.pairwise.pairwise_kernels`.
     X : ndarray of shape (n_rows, n_features)
-        Rows.
+        Samples.
     Y : ndarray of shape (n_columns, n_features)
-        Rows.
+        Samples.
 
     Returns
     -------
@@ -156,28 +162,28 @@ def gram_matrix(kernel: Any, X: AnyArray, Y: AnyArray) -> AnyArray:
         raise
     if K.shape != (len(X), len(Y)):
         raise ValueError(
-            f"The kernel {kernel!r} returned shape {K.shape} for {len(X)} and {len(Y)} rows. It "
-            f"has to return one value for each pair, shape {(len(X), len(Y))}."
+            f"The kernel {kernel!r} returned shape {K.shape} for {len(X)} and {len(Y)} samples. "
+            f"It must return one value per pair, shape {(len(X), len(Y))}."
         )
     return K
 
 
 def gram_stack(kernels: Sequence[Any], X: AnyArray, Y: AnyArray | None = None) -> AnyArray:
-    """Gram matrices of a list of kernels.
+    """Compute the Gram matrices of a list of kernels.
 
     Parameters
     ----------
     kernels : sequence of callable or str
         See :func:`gram_matrix`.
     X : ndarray of shape (n_rows, n_features)
-        Rows, float64 or float32.
+        Samples, float64 or float32.
     Y : ndarray of shape (n_columns, n_features), default=None
-        Rows; ``None`` is X.
+        Samples; ``None`` uses X.
 
     Returns
     -------
     ndarray of shape (n_kernels, n_rows, n_columns)
-        Of the type of X.
+        Gram matrices with the data type of X.
     """
     other = X if Y is None else Y
     shape = (len(kernels), len(X), len(other))
@@ -189,16 +195,16 @@ def gram_stack(kernels: Sequence[Any], X: AnyArray, Y: AnyArray | None = None) -
 
 
 def check_stack(stack: Any, *, shape: tuple[int | None, ...], name: str = "X") -> AnyArray:
-    """Return a stack of Gram matrices if its shape is right and all of it is finite.
+    """Return a stack of Gram matrices if its shape is valid and all entries are finite.
 
     Parameters
     ----------
     stack : array-like of shape (n_kernels, n_rows, n_columns)
-        As the user passed it; a memory map stays one.
+        Input of the user. A memory map is not copied.
     shape : tuple of int or None
-        What its shape has to be; ``None`` where any length will do.
+        Expected shape; ``None`` accepts any length.
     name : str, default="X"
-        Its name in errors.
+        Name in error messages.
 
     Returns
     -------
@@ -212,8 +218,8 @@ def check_stack(stack: Any, *, shape: tuple[int | None, ...], name: str = "X") -
         s is not None and s != t for s, t in zip(shape, array.shape, strict=True)
     ):
         raise ValueError(
-            f"{name} must be a stack of Gram matrices of shape {wanted}: n_kernels, rows, training "
-            f"rows. Got shape {array.shape}."
+            f"{name} must be a stack of Gram matrices of shape {wanted}: n_kernels, n_samples, "
+            f"n_training_samples. Got shape {array.shape}."
         )
     if 0 in array.shape:
         raise ValueError(f"{name} is empty: it has shape {array.shape}.")
@@ -226,18 +232,18 @@ def check_stack(stack: Any, *, shape: tuple[int | None, ...], name: str = "X") -
         array = array.astype(float)
     for m, K in enumerate(array):
         if not np.isfinite(K).all():
-            raise ValueError(f"{name}: kernel {m} has NaN or infinite values. Mend or drop it.")
+            raise ValueError(f"{name}: kernel {m} has NaN or infinite values. Fix or remove it.")
     return array
 
 
 def check_symmetric(stack: AnyArray) -> None:
-    """Raise ValueError unless each matrix of a stack could be that of a kernel on training rows."""
+    """Raise ValueError if a matrix of a stack is not symmetric or has a negative diagonal."""
     for m, K in enumerate(stack):
         size = float(np.abs(K).max())
         if float(np.abs(K - K.T).max()) > ASYMMETRY * size:
             raise ValueError(
-                f"Kernel {m} is not symmetric on the training rows. A kernel k(x, y) has to equal "
-                "k(y, x); check the function, or the order of the rows of a precomputed stack."
+                f"Kernel {m} is not symmetric on the training samples. A kernel k(x, y) must equal "
+                "k(y, x); check the function, or the order of the samples of a precomputed stack."
             )
         if float(K.diagonal().min()) < -ASYMMETRY * size:
             raise ValueError(
@@ -247,17 +253,17 @@ def check_symmetric(stack: AnyArray) -> None:
 
 
 def unit_trace_factors(stack: AnyArray) -> FloatArray:
-    r"""Factors that bring each kernel to a mean diagonal of one (trace n).
+    r"""Compute the factors that scale each kernel to a mean diagonal of one (trace n).
 
     Parameters
     ----------
     stack : ndarray of shape (n_kernels, n, n)
-        Gram matrices of the training rows.
+        Gram matrices of the training samples.
 
     Returns
     -------
     ndarray of shape (n_kernels,)
-        :math:`n / \mathrm{tr} K_m`, and one where the trace is zero.
+        :math:`n / \mathrm{tr} K_m`, and one if the trace is zero.
     """
     diagonal = np.array([K.diagonal().astype(float).mean() for K in stack])
     positive = diagonal > 0
@@ -265,16 +271,16 @@ def unit_trace_factors(stack: AnyArray) -> FloatArray:
 
 
 def combine(stack: AnyArray, weights: FloatArray, n_jobs: int | None = None) -> FloatArray:
-    r"""The combined Gram matrix :math:`\sum_m d_m K_m` (eq. eMKL).
+    r"""Compute the combined Gram matrix :math:`\sum_m d_m K_m`, equation (14) of the paper.
 
     Parameters
     ----------
     stack : ndarray of shape (n_kernels, n_rows, n_columns)
         Gram matrices.
     weights : ndarray of shape (n_kernels,)
-        Weights d of any sign; those of zero cost nothing.
+        Weights d of any sign; kernels of weight zero are skipped.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads. Results are bit-identical for every value.
 
     Returns
     -------
@@ -298,7 +304,7 @@ def combine(stack: AnyArray, weights: FloatArray, n_jobs: int | None = None) -> 
 
 
 def products(stack: AnyArray, vectors: FloatArray, n_jobs: int | None = None) -> FloatArray:
-    """Products of every Gram matrix with the same vectors.
+    """Multiply every Gram matrix by the same vectors.
 
     Parameters
     ----------
@@ -307,7 +313,7 @@ def products(stack: AnyArray, vectors: FloatArray, n_jobs: int | None = None) ->
     vectors : ndarray of shape (n_columns, n_vectors)
         Vectors.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads. Results are bit-identical for every value.
 
     Returns
     -------

@@ -1,11 +1,12 @@
-r"""Nearest rows by faiss, with distances that are exact.
+r"""Nearest rows by faiss, with distances computed in float64.
 
-faiss keeps rows as float32 and finds squared distances from products of matrices, which leaves
-them exact to about 1e-7 of the squared norms. So the rows are centred and scaled in float64 before
-the cast, a few neighbours more than asked for are fetched, and their distances are taken anew in
-float64 from the rows themselves; these decide the order. Where float32 cannot tell rows apart, or
-an index returns too few of them, more are fetched, and in the end (two tight clusters far from each
-other) all rows are searched in float64.
+faiss stores rows as float32 and computes squared distances from products of matrices, which are
+exact to about 1e-7 of the squared norms. The rows are therefore centred and scaled in float64
+before the cast, a few more neighbours than requested are fetched, and their distances are computed
+in float64 from the rows; these determine the order. If float32 cannot separate rows, or an index
+returns too few of them, more are fetched, and as a last resort (two tight clusters far from each
+other) the exact search of this package is used. It differs from that search because the index can
+be approximate, which is what makes it fast among millions of rows.
 """
 
 from __future__ import annotations
@@ -16,40 +17,40 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from genmetric._chunks import map_chunks, one_blas_thread, row_chunks
-from genmetric._extras import need
-from genmetric._quiet import quiet
+from genmetric._optional import import_optional
+from genmetric._search import nearest_neighbors
 from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric._warnings import suppress_warnings
 
-#: Neighbours fetched beyond those asked for, so that rounding at the edge costs none.
+#: Number of neighbours fetched beyond those requested, so that rounding does not lose any.
 EXTRA = 8
 
-#: Where these do not settle the matter, so many times more are fetched, up to a number.
+#: If these do not decide, this factor more are fetched, up to a maximum.
 MORE, MOST = 8, 1024
 
-#: Coordinates in the frame beyond this are searched as if they were this: squares stay float32.
+#: Scaled coordinates are clipped to this value in the index, so that squares fit in float32.
 FARTHEST = 1e15
 
-#: Where float32 leaves squared distances uncertain by more than this share, float64 decides.
+#: If float32 leaves a larger relative error of squared distances, float64 decides.
 UNCERTAIN = 1e-3
 
 _EPS = float(np.finfo(np.float32).eps)
 
-#: Queries given to faiss at once; its own blocks are no longer.
+#: Queries passed to faiss at once; its own blocks are not larger.
 _BATCH = 4096
 
 
 def faiss_module() -> Any:
-    """Import faiss; its wrappers warn of their own making on some versions of Python."""
-    with quiet(DeprecationWarning):
-        return need("faiss", "ann")
+    """Import faiss; its wrappers raise deprecation warnings on some versions of Python."""
+    with suppress_warnings(DeprecationWarning):
+        return import_optional("faiss", "ann")
 
 
 @contextmanager
 def faiss_threads(faiss: Any, n: int) -> Iterator[None]:
-    """Let faiss use so many threads, in calls from this thread."""
+    """Set the number of threads of faiss, in calls from this thread."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(n)
     try:
@@ -60,20 +61,20 @@ def faiss_threads(faiss: Any, n: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class IndexPlan:
-    """How an index is built.
+    """Parameters of an index.
 
     Attributes
     ----------
     kind : str
         "flat", "hnsw" or "ivf".
     n_links : int
-        Links of a row in an HNSW graph.
+        Number of links per row in an HNSW graph.
     ef_construction : int
-        Candidates for the links of a row.
+        Number of candidates for the links of a row.
     n_lists : int
-        Lists of an IVF index; no more than rows.
+        Number of lists of an IVF index, at most the number of rows.
     seed : int
-        For the k-means that finds the lists.
+        Seed of the k-means that finds the lists.
     """
 
     kind: str
@@ -91,9 +92,9 @@ def build_index(rows: AnyArray, plan: IndexPlan, n_threads: int = 1) -> Any:
     rows : ndarray of shape (n_samples, n_features)
         Centred rows of size about one.
     plan : IndexPlan
-        Which index.
+        Parameters of the index.
     n_threads : int, default=1
-        Threads; with more than one an HNSW graph depends on their race.
+        Number of threads; with more than one an HNSW graph depends on their timing.
 
     Returns
     -------
@@ -110,7 +111,7 @@ def build_index(rows: AnyArray, plan: IndexPlan, n_threads: int = 1) -> Any:
             quantizer = faiss.IndexFlatL2(n_features)
             index = faiss.IndexIVFFlat(quantizer, n_features, plan.n_lists)
             index.cp.seed = plan.seed
-            # Otherwise it complains on stderr of lists with few rows; they do no harm.
+            # Otherwise faiss prints warnings about lists with few rows, which are harmless.
             index.cp.min_points_per_centroid = 1
             index.train(_float32(rows[_training_rows(n_samples, index.cp, plan)]))
         else:
@@ -121,7 +122,7 @@ def build_index(rows: AnyArray, plan: IndexPlan, n_threads: int = 1) -> Any:
 
 
 def _training_rows(n_samples: int, clustering: Any, plan: IndexPlan) -> IntArray:
-    """As many rows as the k-means of faiss would draw for itself, so that no more are cast."""
+    """Draw as many rows as the k-means of faiss uses, so that no others are cast."""
     n = min(n_samples, plan.n_lists * clustering.max_points_per_centroid)
     if n == n_samples:
         return np.arange(n)
@@ -133,16 +134,16 @@ def _float32(rows: AnyArray) -> AnyArray:
 
 
 def search_parameters(index: Any, *, ef_search: int, n_probe: int | None) -> Any:
-    """What faiss takes beside the queries: how far an approximate search looks.
+    """Return the parameters of an approximate search.
 
     Parameters
     ----------
     index : faiss.Index
         From :func:`build_index`.
     ef_search : int
-        Candidates kept in the search of an HNSW graph.
+        Number of candidates in the search of an HNSW graph.
     n_probe : int or None
-        Lists of an IVF index to look at; None is a sixteenth of them, and at least eight.
+        Number of lists of an IVF index to search; None is a sixteenth of them, at least eight.
 
     Returns
     -------
@@ -166,7 +167,7 @@ def nearest_rows(
     parameters: Any = None,
     n_jobs: int | None = None,
 ) -> tuple[FloatArray, IntArray]:
-    """The k nearest rows of each query.
+    """Find the k nearest rows of each query.
 
     Parameters
     ----------
@@ -175,20 +176,20 @@ def nearest_rows(
     rows : ndarray of shape (n_samples, n_features)
         The same rows.
     queries : ndarray of shape (n_queries, n_features)
-        Queries, centred and scaled as the rows are.
+        Queries, centred and scaled like the rows.
     k : int
-        How many, at most `n_samples`.
+        Number of neighbours, at most `n_samples`.
     parameters : object, default=None
         From :func:`search_parameters`.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads; the result is the same for every number.
 
     Returns
     -------
     distances : ndarray of shape (n_queries, k)
         Euclidean distances, ascending.
     indices : ndarray of shape (n_queries, k)
-        Rows; of equal distances the first row comes first.
+        Indices of rows; equal distances are ordered by index.
     """
     faiss = faiss_module()
     direct = not isinstance(index, faiss.IndexFlat)
@@ -217,7 +218,7 @@ def nearest_rows(
                 left.append(some[unsure])
             again = np.concatenate(left)
         if len(again):
-            distances[again], indices[again] = exact_nearest(rows, x[again], k)
+            distances[again], indices[again] = nearest_neighbors(rows, k, queries=x[again])
         return distances, indices
 
     per_query = 24 * (k + EXTRA) * rows.shape[1]
@@ -229,10 +230,10 @@ def nearest_rows(
 def _uncertain(
     queries: FloatArray, last: FloatArray, last_fetched: AnyArray, *, direct: bool
 ) -> AnyArray:
-    r"""Whether a row that was not fetched may be much nearer than the last of the neighbours.
+    r"""Return whether a row that was not fetched may be much nearer than the last neighbour.
 
-    Such a row y is no further than d from the query x, d the distance of that neighbour. From
-    products of matrices its squared distance is known to a few :math:`\epsilon (|x|^2 + |y|^2)`,
+    Such a row y is at most at distance d from the query x, with d the distance of that neighbour.
+    From products of matrices its squared distance is known to a few :math:`\epsilon (|x|^2 + |y|^2)`,
     from differences of rounded coordinates to a few :math:`\epsilon |x| d`.
 
     Parameters
@@ -244,12 +245,12 @@ def _uncertain(
     last_fetched : ndarray of shape (n_queries,)
         Squared float32 distance of the last row fetched.
     direct : bool
-        Whether the index takes differences.
+        Whether the index computes distances from differences.
 
     Returns
     -------
     ndarray of shape (n_queries,)
-        True where more rows have to be looked at.
+        True if more rows must be fetched.
     """
     q = np.clip(queries, -FARTHEST, FARTHEST)
     size = np.sqrt(np.einsum("ij,ij->i", q, q))
@@ -264,7 +265,7 @@ def _uncertain(
 def ranked(
     rows: AnyArray, queries: FloatArray, candidates: IntArray, k: int
 ) -> tuple[FloatArray, IntArray]:
-    """The k nearest of the candidates of each query, by distances in float64.
+    """Find the k nearest candidates of each query by distances in float64.
 
     Parameters
     ----------
@@ -275,15 +276,15 @@ def ranked(
     candidates : ndarray of shape (n_queries, n_candidates)
         Indices of rows.
     k : int
-        How many.
+        Number of neighbours.
 
     Returns
     -------
     distances, indices : ndarray of shape (n_queries, k)
-        As of :func:`nearest_rows`.
+        Like those of :func:`nearest_rows`.
     """
     difference = rows[candidates] - queries[:, None, :]
-    # A query so far away that squares overflow is brought nearer.
+    # Differences of a distant query are divided by its size, so that squares do not overflow.
     size = np.maximum(np.abs(queries).max(axis=1, keepdims=True, initial=0.0) / FARTHEST, 1.0)
     difference /= size[:, :, None]
     distances = size * np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
@@ -292,21 +293,3 @@ def ranked(
         np.take_along_axis(distances, order, axis=1),
         np.take_along_axis(candidates, order, axis=1).astype(np.intp),
     )
-
-
-def exact_nearest(rows: AnyArray, queries: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
-    """The k nearest rows of each query among all, in float64; as :func:`nearest_rows`."""
-    n_samples = len(rows)
-    wanted = min(k + EXTRA, n_samples)
-    parts = []
-    for chunk in row_chunks(len(queries), 32 * n_samples):
-        # From differences: products of matrices lose what is sought here, in float64 too.
-        x = np.clip(queries[chunk], -1e150, 1e150)
-        squared = np.empty((len(x), n_samples))
-        for block in row_chunks(n_samples, 16 * rows.shape[1]):
-            squared[:, block] = cdist(x, np.asarray(rows[block], float), "sqeuclidean")
-        found = np.arange(n_samples)[None].repeat(len(x), axis=0)
-        if wanted < n_samples:
-            found = np.argpartition(squared, wanted - 1, axis=1)[:, :wanted]
-        parts.append(ranked(rows, queries[chunk], found, k))
-    return np.concatenate([d for d, _ in parts]), np.concatenate([i for _, i in parts])

@@ -1,18 +1,19 @@
-r"""Energies of a row in every class: Weinberger and Saul (2009), all distances squared.
+r"""Energies of a sample in every class (Weinberger and Saul 2009); all distances are squared.
 
-For k target neighbours j, a margin m and a weight mu of the push,
+For k target neighbours j, margins m and :math:`m_2` and a weight :math:`\mu` of the push,
 
 .. math:: E(x, c) = (1-\mu) \sum_{j \to x} d(x,j)
-          + \mu \Big[\sum_{j \to x} \sum_{l \notin c} \big(m + d(x,j) - d(x,l)\big)_+
+          + \mu \Big[\sum_{j \to x} \sum_{l \notin c} \big(m_2 + d(x,j) - d(x,l)\big)_+
           + \sum_{i \notin c} \sum_{j \to i} \big(m + d(i,j) - d(i,x)\big)_+\Big] ,
 
 with :math:`j \to x` the k rows of class c nearest to x and :math:`j \to i` the k rows of i's own
-class nearest to i. The second term counts the rows of other classes that invade the margin of x if
-x is of class c, the third the rows of other classes whose margin x itself then invades.
+class nearest to i. The first term is the distance to the class. The second sums over the rows of
+other classes that are nearer to x than its targets, plus a margin. The third sums over the rows of
+other classes that have x within their own margin. :data:`FORMS` lists the choices of :math:`m_2`.
 
 Both push terms are sums of hinges over the same block of squared distances between queries and
-training rows. The third touches few entries of it; the second, for all classes at once, is read
-off the sorted distances. :mod:`genmetric.neighbors.energy_race` decides without most of this.
+training rows. The third involves few entries of it; the second, for all classes at once, is read
+from the sorted distances. :mod:`genmetric.neighbors._energy_race` predicts without most of this.
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ import numpy as np
 
 from genmetric._chunks import map_chunks, row_chunks
 from genmetric._typing import FloatArray, IntArray
-from genmetric.neighbors.class_rows import ClassRows
+from genmetric.neighbors._class_rows import ClassRows
 
-#: Beyond this share of entries below their thresholds all entries are taken.
+#: Forms of the energy, and the margin of the second term as a multiple of the margin m; None
+#: leaves the second term out.
+FORMS: dict[str, float | None] = {"one-sided": 0.0, "three-term": 1.0, "two-term": None}
+
+#: Beyond this fraction of entries below their thresholds, all entries are processed.
 _DENSE = 0.05
 
 
 def margin_unit(targets: FloatArray, nearest_other: FloatArray) -> float:
-    r"""The unit :math:`\gamma_0` of the margin (appendix, section sExpDetail).
+    r"""Compute the unit :math:`\gamma_0` of the margin (appendix C of the paper).
 
     .. math:: \gamma_0 = \Big|\mathrm{median}_i \big(d(i, \text{nearest of another class})
               - d(i, \text{nearest of the same class})\big)\Big|
@@ -45,7 +50,7 @@ def margin_unit(targets: FloatArray, nearest_other: FloatArray) -> float:
     Returns
     -------
     float
-        Over the rows that have another row of their class; zero where none has.
+        Median over the rows that have another row of their class; zero if none has.
     """
     known = np.isfinite(targets[:, 0])
     gaps = nearest_other[known] - targets[known, 0]
@@ -54,72 +59,99 @@ def margin_unit(targets: FloatArray, nearest_other: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class EnergyModel:
-    """What the three-term energies of new rows depend on.
+    """Training rows, thresholds and weights that determine the energies of new rows.
 
-    A class with fewer than k rows stands with those it has, each counted k times over their number,
-    so that its sums compare with those of others. In the same way the rows of a class with at most
-    k rows have all others of it as targets. A lone row has no target and pushes nobody away.
+    A class with fewer than k rows uses all of them, each counted k times over their number, so that
+    sums are comparable between classes. In the same way the rows of a class with at most k rows
+    have all others of it as targets. The only row of a class has no target: its third term is zero.
 
     Attributes
     ----------
     rows : ClassRows
         Training rows.
     thresholds : ndarray of shape (k, n_samples)
-        Margin plus squared distance to each target of each row; minus infinity where a row has
-        fewer than k.
+        Margin plus squared distance to each target of each row; minus infinity for missing targets.
     reach : ndarray of shape (n_samples,)
         The largest threshold of each row.
-    margin : float
-        The margin m.
+    query_margin : float or None
+        The margin of the second term; None leaves the term out.
     push : float
-        The weight mu of the two push terms, in [0, 1].
+        The weight of the two push terms, in [0, 1].
     """
 
     rows: ClassRows
     thresholds: FloatArray
     reach: FloatArray
-    margin: float
+    query_margin: float | None
     push: float
 
     @classmethod
-    def of(cls, rows: ClassRows, targets: FloatArray, margin: float, push: float) -> EnergyModel:
-        """Model from squared distances to targets, shape (n_samples, k), infinite for none."""
+    def of(
+        cls,
+        rows: ClassRows,
+        targets: FloatArray,
+        margin: float,
+        push: float,
+        energy: str = "three-term",
+    ) -> EnergyModel:
+        """Build a model from the squared distances of training rows to their targets.
+
+        Parameters
+        ----------
+        rows : ClassRows
+            Training rows.
+        targets : ndarray of shape (n_samples, k)
+            Squared distances to the targets, infinite for missing ones.
+        margin : float
+            The margin m.
+        push : float
+            The weight of the two push terms, in [0, 1].
+        energy : {"one-sided", "three-term", "two-term"}, default="three-term"
+            Form of the energy, which determines the margin of the second term.
+
+        Returns
+        -------
+        EnergyModel
+            The model.
+        """
         thresholds = margins(targets, margin).T.copy()
-        return cls(rows, thresholds, thresholds.max(axis=0), margin, push)
+        factor = FORMS[energy]
+        query_margin = None if factor is None else factor * margin
+        return cls(rows, thresholds, thresholds.max(axis=0), query_margin, push)
 
     @property
     def n_neighbors(self) -> int:
-        """The number k of targets."""
+        """Number k of targets."""
         return len(self.thresholds)
 
     @property
     def repeats(self) -> FloatArray:
-        """How often a neighbour in each class counts, shape (n_classes,)."""
+        """Weight of a neighbour in each class, shape (n_classes,)."""
         return np.asarray(self.n_neighbors / np.minimum(self.rows.counts, self.n_neighbors))
 
     @property
     def target_repeats(self) -> FloatArray:
-        """How often a target of a row of each class counts, shape (n_classes,)."""
+        """Weight of a target of a row of each class, shape (n_classes,)."""
         return np.asarray(self.n_neighbors / np.clip(self.rows.counts - 1, 1, self.n_neighbors))
 
 
 def margins(squared: FloatArray, margin: float) -> FloatArray:
-    """Thresholds m + d; minus infinity where there is no neighbour, d being infinite."""
+    """Return the thresholds m + d; minus infinity for missing neighbours, whose d is infinite."""
     return np.where(np.isfinite(squared), squared + margin, -np.inf)
 
 
 def hinges_by_class(rows: ClassRows, distances: FloatArray, thresholds: FloatArray) -> FloatArray:
-    r"""Sums over the columns of each class of :math:`\sum_j (t_j - d)_+`.
+    r"""Sum :math:`\sum_j (t_j - d)_+` over the columns of each class.
 
     Parameters
     ----------
     rows : ClassRows
-        What the columns are.
+        The rows behind the columns.
     distances : ndarray of shape (n_queries, n_samples)
         The numbers d.
     thresholds : ndarray of shape (k, n_queries, n_classes) or (k, 1, n_samples)
-        Thresholds of each query for the columns of a class, or of each column; minus infinity for
-        none.
+        Thresholds of each query for the columns of a class, or of each column; minus infinity
+        contributes nothing.
 
     Returns
     -------
@@ -154,13 +186,13 @@ def hinges_by_class(rows: ClassRows, distances: FloatArray, thresholds: FloatArr
 def sum_cells(
     query: IntArray, code: IntArray, values: FloatArray, shape: tuple[int, int]
 ) -> FloatArray:
-    """Sums of values that share a query and a class, shape (n_queries, n_classes)."""
+    """Sum the values of each query and class, shape (n_queries, n_classes)."""
     sums = np.bincount(query * shape[1] + code, values, minlength=shape[0] * shape[1])
     return np.asarray(sums.reshape(shape))
 
 
 def pull(model: EnergyModel, nearest: FloatArray) -> FloatArray:
-    r"""The first term, :math:`\sum_{j \to x} d(x, j)`, for every class.
+    r"""Compute the first term, :math:`\sum_{j \to x} d(x, j)`, for every class.
 
     Parameters
     ----------
@@ -178,7 +210,7 @@ def pull(model: EnergyModel, nearest: FloatArray) -> FloatArray:
 
 
 def push_on_rows(model: EnergyModel, hinges: FloatArray) -> FloatArray:
-    r"""The third term, :math:`\sum_{i \notin c} \sum_{j \to i} (m + d(i,j) - d(i,x))_+`.
+    r"""Compute the third term, :math:`\sum_{i \notin c} \sum_{j \to i} (m + d(i,j) - d(i,x))_+`.
 
     Parameters
     ----------
@@ -199,10 +231,10 @@ def push_on_rows(model: EnergyModel, hinges: FloatArray) -> FloatArray:
 def push_on_queries(
     model: EnergyModel, distances: FloatArray, nearest: FloatArray, *, overwrite: bool = False
 ) -> FloatArray:
-    r"""The second term, :math:`\sum_{j \to x} \sum_{l \notin c} (m + d(x,j) - d(x,l))_+`.
+    r"""Compute the second term, :math:`\sum_{j \to x} \sum_{l \notin c} (m_2 + d(x,j) - d(x,l))_+`.
 
     With n(t) distances below t and S(t) their sum, :math:`\sum_l (t - d_l)_+ = t\,n(t) - S(t)` over
-    all rows l, read off the sorted distances; what the rows of class c itself add is taken off.
+    all rows l, read from the sorted distances; the sum over the rows of class c is subtracted.
 
     Parameters
     ----------
@@ -220,7 +252,9 @@ def push_on_queries(
     ndarray of shape (n_queries, n_classes)
         The term for every class c.
     """
-    rows, thresholds = model.rows, margins(nearest, model.margin)
+    if model.query_margin is None:
+        return np.zeros(nearest.shape[:2])
+    rows, thresholds = model.rows, margins(nearest, model.query_margin)
     own = hinges_by_class(rows, distances, thresholds.transpose(2, 0, 1))
     if overwrite:
         distances.sort(axis=1)
@@ -238,19 +272,26 @@ def push_on_queries(
     return np.asarray(np.maximum(hinges.sum(axis=2) - own, 0.0) * model.repeats)
 
 
-def three_term_energies(
+def margin_energies(
     model: EnergyModel, queries: FloatArray, *, n_jobs: int | None = None
 ) -> FloatArray:
-    """Three-term energies of queries in every class; the equation heads this module.
+    r"""Compute the energies of queries in every class.
+
+    .. math:: E(x, c) = (1-\mu) \sum_{j \to x} d(x,j)
+              + \mu \Big[\sum_{j \to x} \sum_{l \notin c} \big(m_2 + d(x,j) - d(x,l)\big)_+
+              + \sum_{i \notin c} \sum_{j \to i} \big(m + d(i,j) - d(i,x)\big)_+\Big] ,
+
+    with :math:`j \to x` the k rows of class c nearest to x, :math:`j \to i` the k rows of i's own
+    class nearest to i, and d squared distances.
 
     Parameters
     ----------
     model : EnergyModel
         Training rows, targets, margin and push.
     queries : ndarray of shape (n_queries, n_features)
-        Queries, in the frame of the rows.
+        Queries, in the coordinates of the rows.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads; the result is the same for every number.
 
     Returns
     -------
@@ -279,11 +320,11 @@ def three_term_energies(
 def difference_energies(
     rows: ClassRows, queries: FloatArray, k: int, *, n_jobs: int | None = None
 ) -> FloatArray:
-    r"""Two-term energies of queries in every class (the paper's footnote on LMNN_E).
+    r"""Compute differences of distances as energies (a footnote of the paper on LMNN_E).
 
     .. math:: E(x, c) = \sum_{j \to x} d(x,j) - \sum_{l \to x} d(x,l)
 
-    with j the k nearest rows of class c and l the k nearest rows outside of it. Where there are
+    with j the k nearest rows of class c and l the k nearest rows outside of it. If there are
     fewer than k, each counts k times over their number.
 
     Parameters
@@ -293,7 +334,7 @@ def difference_energies(
     queries : ndarray of shape (n_queries, n_features)
         Queries, in the frame of the rows.
     k : int
-        Neighbours in each sum.
+        Number of neighbours in each sum.
     n_jobs : int, default=None
         Threads; the answer is the same for every number.
 
@@ -307,7 +348,7 @@ def difference_energies(
     def of_chunk(chunk: slice) -> FloatArray:
         nearest = rows.nearest(rows.squared_distances(queries[chunk]), k)
         inside = np.where(np.isfinite(nearest), nearest, 0.0).sum(axis=2)
-        # Of the 2k nearest rows of all classes at most k are of class c.
+        # At most k of the 2k nearest samples of all classes are of class c.
         flat = nearest.reshape(len(nearest), -1)
         first = np.argsort(flat, axis=1, kind="stable")[:, : 2 * k]
         d, code = np.take_along_axis(flat, first, axis=1), first // k
