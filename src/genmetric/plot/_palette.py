@@ -1,8 +1,7 @@
-"""Colours and names of the pictures.
+"""Colours, markers and labels of the figures.
 
-Every colour reads on white and on black paper alike: its relative luminance is between 0.15 and
-0.29, a contrast of at least 3 to 1 against both. So a picture, and an image inside it, needs no
-second version for dark pages.
+The relative luminance of every colour is between 0.15 and 0.29, a contrast of at least 3 to 1 against
+both white and black, so that figures do not need a second version for dark pages.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from genmetric._extras import need
+from genmetric._optional import import_optional
 
 #: Colours of classes and lines, in order of use.
 COLORS = (
@@ -27,31 +26,31 @@ COLORS = (
     "#7d8590",  # grey
 )
 
-#: Markers of classes; the colours start again with the next one.
+#: Markers of classes; each marker is used with all colours.
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
 
-#: For what is there to compare with: baselines, grid lines, rows that are not the point.
+#: Colour of the background: baselines, grid lines, other samples.
 QUIET = COLORS[-1]
 
-#: Direction marks, which would turn the text around them.
+#: Direction controls, which would reorder the text around them.
 _DIRECTIONS = {*"\u200e\u200f\u061c", *map(chr, [*range(0x202A, 0x202F), *range(0x2066, 0x206A)])}
 
 
 def class_style(position: int) -> tuple[str, str]:
-    """Colour and marker of the class at a position: 80 classes differ in one or the other."""
+    """Return the colour and marker of a class; the first 80 classes are distinct."""
     n_colors = len(COLORS)
     return COLORS[position % n_colors], MARKERS[position // n_colors % len(MARKERS)]
 
 
 def diverging_map() -> Any:
-    """Colour map from blue through nothing to orange: zero is transparent, on any paper.
+    """Make a colour map from blue to orange in which zero is transparent.
 
     Returns
     -------
     matplotlib.colors.LinearSegmentedColormap
         The map.
     """
-    colors = need("matplotlib.colors", "report")
+    colors = import_optional("matplotlib.colors", "report")
     low, high = (colors.to_rgb(color) for color in COLORS[:2])
     stops = [(*low, 1.0), (*low, 0.0), (*high, 0.0), (*high, 1.0)]
     # Two stops at the middle: each side fades in its own colour.
@@ -61,23 +60,23 @@ def diverging_map() -> Any:
 
 
 def plain_name(name: Any, *, width: int | None = None) -> str:
-    r"""A name in one line, without characters that draw nothing or turn the text around.
+    r"""Return a name on one line, without control and direction characters.
 
     Parameters
     ----------
     name : object
-        A feature's or a class's name, of whatever type.
+        Name of a feature or a class, of any type.
     width : int, default=None
-        The longest it may be; a longer one keeps its two ends, where names tend to differ.
+        Maximum length. Longer names keep their start and end, where names tend to differ.
 
     Returns
     -------
     str
-        The name to show.
+        The name.
 
     Examples
     --------
-    >>> from genmetric.plot.palette import plain_name
+    >>> from genmetric.plot._palette import plain_name
     >>> plain_name("mean\nradius")
     'mean radius'
     >>> plain_name("temperature_of_the_outer_wall_2", width=16)
@@ -91,6 +90,22 @@ def plain_name(name: Any, *, width: int | None = None) -> str:
     return text[: width - 1 - tail] + "…" + text[len(text) - tail :]
 
 
+def without_directions(text: str) -> str:
+    """Remove direction controls, which would reorder the text around them.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        The text without them.
+    """
+    return "".join(c for c in text if c not in _DIRECTIONS) if not text.isascii() else text
+
+
 def _plain(character: str) -> str:
     if character in _DIRECTIONS:
         return ""
@@ -101,11 +116,11 @@ def _plain(character: str) -> str:
 
 
 def label(name: Any, *, width: int = 24) -> str:
-    """A name as matplotlib draws it letter by letter: no mathematics, no hidden legend entry."""
+    """Escape a name for matplotlib: no mathematics, and no hidden legend entry."""
     text = plain_name(name, width=width).replace("$", r"\$")
     return "\u200b" + text if text.startswith("_") else text
 
 
 def labels(names: Iterable[Any], *, width: int = 24) -> list[str]:
-    """:func:`label` of each name."""
+    """Apply :func:`label` to each name."""
     return [label(name, width=width) for name in names]

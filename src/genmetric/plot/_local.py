@@ -1,4 +1,4 @@
-"""Local metrics as ellipses over a plane: the picture that explains the method."""
+"""Display of local metrics as ellipses over two features."""
 
 from __future__ import annotations
 
@@ -8,57 +8,52 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from genmetric._extras import need
+from genmetric._optional import import_optional
 from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
-from genmetric.plot.canvas import one_axes
-from genmetric.plot.embedding import scatter_classes
-from genmetric.plot.learned import (
-    class_codes,
-    draw,
-    linear_map,
-    name_features,
-    numeric_rows,
-    transformer_of,
-)
-from genmetric.plot.palette import QUIET, label
+from genmetric.inspection import linear_map, metric_transformer
+from genmetric.inspection._transformer import check_feature_names, finite_samples
+from genmetric.plot._canvas import one_axes, place_legend
+from genmetric.plot._embedding import scatter_classes
+from genmetric.plot._palette import QUIET, label
+from genmetric.plot._samples import class_codes, draw_samples
 
-#: Half-axes of a circle, and the longest of an ellipse, in units of the spacing of the grid.
+#: Radius of a circle and longest half-axis of an ellipse, in units of the grid spacing.
 ROUND, LONGEST = 0.33, 0.65
 
 
 class LocalMetricsDisplay:
-    """Local metrics of two features as ellipses: all points of one are equally far from its centre.
+    """Local metrics of two features as ellipses.
 
-    Where an ellipse is long, neighbours may be taken from far along it without harm; where it is
-    narrow, the class densities change and they may not. The metric learned, in the corner, is the
-    average over the rows.
+    All points of an ellipse are equally distant from its centre under the local metric there. The
+    class densities change little along the long axis and quickly along the short one. The learned
+    metric, in the corner, is the average over the samples.
 
     Parameters
     ----------
     points : ndarray of shape (n_points, 2)
         Centres of the ellipses.
     metrics : ndarray of shape (n_points, 2, 2)
-        Local metric at each.
+        Local metric at each centre.
     metric : ndarray of shape (2, 2)
-        The metric learned.
+        The learned metric.
     rows : ndarray of shape (n_rows, 2)
-        Rows to draw below the ellipses.
+        Samples to draw below the ellipses.
     classes : ndarray of shape (n_rows,)
-        Their class numbers.
+        Class numbers of the samples.
     class_names : sequence of str
         Names of the classes 0, 1, ...
     feature_names : tuple of two str
         Names of the axes.
     spacing : tuple of two float
-        Distance of the centres along each axis, which sets the size of the ellipses.
+        Distance between centres along each axis, which sets the size of the ellipses.
 
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes
         Axes with the ellipses.
     figure_ : matplotlib.figure.Figure
-        Its figure.
+        Figure of the axes.
     ellipses_ : matplotlib.collections.PolyCollection
         The ellipses.
 
@@ -117,21 +112,21 @@ class LocalMetricsDisplay:
             A fitted :class:`genmetric.GenerativeMetric` of two features, or a pipeline of linear
             steps that ends with one.
         X : array-like of shape (n_samples, 2)
-            Rows.
+            Samples.
         y : array-like of shape (n_samples,)
-            Their labels.
+            Labels of `X`.
         grid : int, default=11
-            Ellipses along each axis; those far from every row are left out.
+            Number of ellipses along each axis; those far from every sample are left out.
         class_names : sequence, default=None
             Names of the classes in sorted order of the labels.
         feature_names : sequence of length 2, default=None
             Names of the features.
         max_rows : int, default=2000
-            Show so many rows at most, drawn at random.
+            Maximum number of samples shown, drawn at random.
         random_state : int, RandomState instance or None, default=0
-            Draws them.
+            Determines the samples drawn.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
@@ -139,13 +134,13 @@ class LocalMetricsDisplay:
             The display, drawn.
         """
         check_count(grid, "grid")
-        rows = numeric_rows(X)
+        rows = finite_samples(X)
         if rows.shape[1] != 2:
             raise ValueError(
-                f"Ellipses are drawn over a plane, but X has {rows.shape[1]} features. Fit the "
+                f"X must have 2 features, which span the plane; got {rows.shape[1]}. Fit the "
                 "estimator on two of them."
             )
-        names = name_features(feature_names, estimator, X, 2)
+        names = check_feature_names(feature_names, estimator, X, 2)
         codes, classes = class_codes(y, class_names)
         low, high = np.quantile(rows, [0.03, 0.97], axis=0)
         span = np.where(high > low, high - low, 1.0)
@@ -153,12 +148,12 @@ class LocalMetricsDisplay:
         step = (high - low) / max(1, grid - 1)
         mesh = np.meshgrid(*(np.linspace(low[i], high[i], grid) for i in range(2)))
         centres = np.column_stack([m.ravel() for m in mesh])
-        # Far from all rows a local metric is an extrapolation that no row sees.
+        # Far from all samples local metrics are extrapolations.
         cells = np.round((rows - low) / step)
         gaps = np.abs((centres - low)[:, None] / step - np.unique(cells, axis=0)).max(axis=2)
         centres = centres[gaps.min(axis=1) < 0.75]
-        local, average = _local_metrics(estimator, centres, rows.mean(axis=0), step)
-        shown = draw(len(rows), max_rows, random_state)
+        local, average = _local_metrics(estimator, centres, rows)
+        shown = draw_samples(len(rows), max_rows, random_state)
         return cls(
             centres,
             metrics=local,
@@ -170,21 +165,23 @@ class LocalMetricsDisplay:
             spacing=(float(step[0]), float(step[1])),
         ).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> LocalMetricsDisplay:
-        """Draw.
+    def plot(self, *, compact: bool = False, ax: Any = None) -> LocalMetricsDisplay:
+        """Draw the display.
 
         Parameters
         ----------
+        compact : bool, default=False
+            Whether to place the legend below the axes, for narrow figures.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
         LocalMetricsDisplay
-            The display.
+            The display itself.
         """
-        collections, lines, patches = (
-            need(f"matplotlib.{module}", "report") for module in ("collections", "lines", "patches")
+        collections, lines = (
+            import_optional(f"matplotlib.{module}", "report") for module in ("collections", "lines")
         )
         ax = one_axes(ax, (7.4, 5.0))
         handles: dict[int, Any] = {}
@@ -199,33 +196,27 @@ class LocalMetricsDisplay:
         )
         ax.add_collection(self.ellipses_)
         low, high = self.points.min(axis=0) - step, self.points.max(axis=0) + step
-        # Room at the right for the metric learned.
+        # Space at the right for the learned metric.
         ax.set_xlim(low[0], high[0] + 3 * step[0])
         ax.set_ylim(low[1], high[1])
-        ax.set_xlabel(label(self.feature_names[0], width=40))
-        ax.set_ylabel(label(self.feature_names[1], width=40))
+        width = 20 if compact else 40
+        ax.set_xlabel(label(self.feature_names[0], width=width))
+        ax.set_ylabel(label(self.feature_names[1], width=width))
         shown = list(handles)[: len(handles) if len(handles) <= 9 else 8]
         entries = [label(self.class_names[c], width=18) for c in shown]
         keys = [handles[c] for c in shown]
         if len(shown) < len(handles):
             keys.append(lines.Line2D([], [], linestyle=""))
             entries.append(f"and {len(handles) - len(shown)} more")
-        ax.legend(
-            keys,
-            entries,
-            loc="upper left",
-            bbox_to_anchor=(1.01, 1.02),
-            frameon=False,
-            markerscale=1.4,
-            handletextpad=0.3,
-        )
-        self._corner(ax, patches, high, low)
+        place_legend(ax, keys, entries, compact=compact, markerscale=1.4, handletextpad=0.3)
+        self._corner(ax, high, low, compact)
         ax.set_title("Local metrics")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _corner(self, ax: Any, patches: Any, high: FloatArray, low: FloatArray) -> None:
-        """The metric learned, in a box below at the right, twice the size of the local ones."""
+    def _corner(self, ax: Any, high: FloatArray, low: FloatArray, compact: bool) -> None:
+        """Draw the learned metric in a box at the lower right, at twice the size of the others."""
+        patches = import_optional("matplotlib.patches", "report")
         step = np.asarray(self.spacing)
         centre = np.array([high[0] + 1.4 * step[0], low[1] + 1.75 * step[1]])
         outline = centre + 2 * ellipses(self.metric[None], step)[0]
@@ -237,7 +228,7 @@ class LocalMetricsDisplay:
             )
         )
         ax.annotate(
-            "learned metric",
+            "average" if compact else "learned metric",
             (centre[0], centre[1] + 1.4 * step[1]),
             xytext=(0, 3),
             textcoords="offset points",
@@ -248,22 +239,22 @@ class LocalMetricsDisplay:
 
 
 def ellipses(metrics: FloatArray, spacing: FloatArray, n_corners: int = 40) -> FloatArray:
-    """Outlines of the sets of equal distance from the origin, all of about the same area.
+    """Return the outlines of sets of equal distance from the origin, of about the same area.
 
     Parameters
     ----------
     metrics : ndarray of shape (n, 2, 2)
         Positive definite matrices.
     spacing : ndarray of shape (2,)
-        Size of a cell of the grid. In its units every ellipse has half-axes of product 0.33²;
-        one that would be longer than 0.65 is drawn with 0.65, and as narrow as it is.
+        Size of a cell of the grid. In its units the half-axes of every ellipse have the product
+        0.33²; half-axes above 0.65 are drawn with length 0.65.
     n_corners : int, default=40
-        Corners of an outline.
+        Number of points of an outline.
 
     Returns
     -------
     ndarray of shape (n, n_corners, 2)
-        The outlines.
+        Points of the outlines.
     """
     scaled = metrics * spacing * spacing[:, None]
     values, vectors = np.linalg.eigh(scaled)
@@ -278,10 +269,10 @@ def ellipses(metrics: FloatArray, spacing: FloatArray, n_corners: int = 40) -> F
 
 
 def _local_metrics(
-    estimator: Any, centres: FloatArray, origin: FloatArray, step: FloatArray
+    estimator: Any, centres: FloatArray, rows: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Local metrics at the centres and the metric learned, in the coordinates of the input."""
-    transformer = transformer_of(estimator)
+    """Return local metrics at the centres and the learned metric, in units of the input."""
+    transformer = metric_transformer(estimator)
     last = transformer[-1] if isinstance(transformer, Pipeline) else transformer
     if not hasattr(last, "local_metrics"):
         raise TypeError(
@@ -290,8 +281,8 @@ def _local_metrics(
         )
     before, factor = centres, np.eye(2)
     if isinstance(transformer, Pipeline) and len(transformer) > 1:
-        before = np.asarray(transformer[:-1].transform(centres), float)
-        factor = linear_map(transformer[:-1], origin, step) / step
+        first = linear_map(transformer[:-1], rows)
+        before, factor = first.map_features(centres), first.matrix
     local = np.asarray(last.local_metrics(before), float)
     learned = np.asarray(last.metric_, float)
     return factor.T @ local @ factor, factor.T @ learned @ factor

@@ -1,4 +1,4 @@
-"""Errors of methods: side by side with error bars, and against the number of neighbours."""
+"""Displays of the scores of methods, and of their error by number of neighbours."""
 
 from __future__ import annotations
 
@@ -12,30 +12,36 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from genmetric._search import nearest_neighbors
 from genmetric._typing import ArrayLike, FloatArray, IntArray
-from genmetric.plot.canvas import one_axes
-from genmetric.plot.learned import map_rows
-from genmetric.plot.palette import COLORS, QUIET, label, labels
+from genmetric._votes import vote_errors
+from genmetric.inspection import map_samples
+from genmetric.plot._canvas import label_rows, one_axes, place_legend, set_hover
+from genmetric.plot._palette import COLORS, QUIET, labels
 
 
 class ComparisonDisplay:
-    """Cross-validated errors of methods, mean with standard error, one line a method.
+    """Cross-validated scores of methods, mean with standard error, one row per method.
 
     Parameters
     ----------
     errors : mapping of str to ndarray of shape (n_folds,)
-        Share of wrong answers in each fold, by name of the method, in the order to show.
+        Error rate, or another score, on each fold by name of the method, in the order to show.
     baseline : str, default=None
-        Method to compare with: a dashed line runs down from its error.
+        Method to compare with; a dashed line marks its mean.
     best : str, default=None
-        Method to put forward; that of least mean error by default.
+        Method to emphasise; by default the one with the lowest mean.
+    label : str, default="error rate"
+        Name of the score.
+    percent : bool, default=True
+        Whether scores are shown in per cent.
 
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes
         Axes with the comparison.
     figure_ : matplotlib.figure.Figure
-        Its figure.
+        Figure of the axes.
 
     Examples
     --------
@@ -43,9 +49,9 @@ class ComparisonDisplay:
     >>> from genmetric.plot import ComparisonDisplay
     >>> from sklearn.datasets import load_wine
     >>> X, y = load_wine(return_X_y=True)
-    >>> display = ComparisonDisplay.from_estimator({"M^UNI": GenerativeMetric()}, X, y)
+    >>> display = ComparisonDisplay.from_estimator({"generative metric": GenerativeMetric()}, X, y)
     >>> list(display.errors)
-    ['Euclidean, standardised', 'M^UNI']
+    ['Euclidean distance, standardised', 'generative metric']
     """
 
     def __init__(
@@ -54,12 +60,16 @@ class ComparisonDisplay:
         *,
         baseline: str | None = None,
         best: str | None = None,
+        label: str = "error rate",
+        percent: bool = True,
     ) -> None:
         if not errors or not all(len(values) for values in errors.values()):
-            raise ValueError("errors needs a method, and each method at least one fold.")
+            raise ValueError("errors must contain a method, and at least one fold per method.")
         self.errors = errors
         self.baseline = baseline
         self.best = best
+        self.label = label
+        self.percent = percent
 
     @classmethod
     def from_estimator(
@@ -73,24 +83,24 @@ class ComparisonDisplay:
         n_jobs: int | None = None,
         ax: Any = None,
     ) -> ComparisonDisplay:
-        """Cross-validate estimators beside nearest neighbours on standardised features.
+        """Cross-validate estimators and, as a baseline, nearest neighbours on standardised features.
 
         Parameters
         ----------
         estimator : estimator or mapping of str to estimator
-            Classifiers are scored as they are, transformers by the neighbours behind them.
+            Classifiers are scored directly, transformers with nearest neighbours after them.
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
         y : array-like of shape (n_samples,)
             Labels.
         cv : int, splitter or iterable, default=None
-            Folds, the same for all; five stratified ones, shuffled with seed 0, by default.
+            Folds, the same for all methods; by default five stratified folds, shuffled with seed 0.
         n_neighbors : int, default=5
-            Neighbours that vote.
+            Number of neighbours.
         n_jobs : int, default=None
-            Processes over the folds.
+            Number of processes over the folds.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
@@ -108,59 +118,75 @@ class ComparisonDisplay:
 
     @classmethod
     def from_comparison(cls, comparison: Any, *, ax: Any = None) -> ComparisonDisplay:
-        """Draw a comparison that was made before.
+        """Draw the result of a comparison.
 
         Parameters
         ----------
-        comparison : genmetric.study.comparison.Comparison
+        comparison : genmetric.comparison.Comparison
             The comparison; methods that were skipped are not shown.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
         ComparisonDisplay
             The display, drawn.
         """
-        errors = {result.name: result.errors for result in comparison.ran}
+        scoring = comparison.scoring
+        errors = {result.name: scoring.score(result.errors) for result in comparison.ran}
+        key = comparison.recommended
+        recommended = [r.name for r in comparison.ran if key and r.key == key]
         baseline, best = (
-            n if n in errors else None for n in (comparison.baseline, comparison.best)
+            n if n in errors else None
+            for n in (comparison.baseline, (recommended or [comparison.best])[0])
         )
-        return cls(errors, baseline=baseline, best=best).plot(ax=ax)
+        return cls(
+            errors, baseline=baseline, best=best, label=scoring.label, percent=scoring.percent
+        ).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> ComparisonDisplay:
-        """Draw.
+    def plot(self, *, compact: bool = False, ax: Any = None) -> ComparisonDisplay:
+        """Draw the display.
 
         Parameters
         ----------
+        compact : bool, default=False
+            Whether to write names above the rows instead of at the left.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
         ComparisonDisplay
-            The display.
+            The display itself.
         """
         names = list(self.errors)
-        folds = [100 * np.asarray(self.errors[name], float) for name in names]
+        unit, sign = (100, "%") if self.percent else (1, "")
+        folds = [unit * np.asarray(self.errors[name], float) for name in names]
         means = np.array([values.mean() for values in folds])
         best = self.best if self.best in names else names[int(np.argmin(means))]
         ax = one_axes(ax, (7.0, 1.1 + 0.36 * len(names)))
+        low, high = min(v.min() for v in folds), max(v.max() for v in folds)
+        digits = int(np.clip(2 - np.floor(np.log10(max(high - low, 1e-3))), 1, 3))
         for row, (name, values, mean) in enumerate(zip(names, folds, means, strict=True)):
             color = COLORS[1] if name == best else COLORS[0]
             if name == self.baseline != best:
                 color = QUIET
             ax.plot(values, np.full(len(values), row), "|", color=color, alpha=0.45, markersize=9)
             deviation = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-            ax.errorbar(
+            bar = ax.errorbar(
                 mean, row, xerr=deviation, fmt="o", color=color, markersize=6, capsize=3, lw=1.8
             )
-            # In a column of their own, so that no bar runs through a figure.
+            set_hover(
+                bar.lines[0],
+                f"{name}: {mean:.{digits}f}{sign} ± {deviation:.{digits}f}, {len(values)} folds",
+            )
+            # A column of their own keeps the numbers clear of the bars.
             ax.annotate(
-                f"{mean:.1f}%",
+                f"{mean:.{digits}f}{sign}",
                 (1.02, row),
                 xycoords=("axes fraction", "data"),
                 va="center",
+                fontsize=9 if compact else 10,
                 fontweight="bold" if name == best else "normal",
                 annotation_clip=False,
             )
@@ -172,26 +198,22 @@ class ComparisonDisplay:
                 linestyle="--",
                 zorder=0,
             )
-        ax.set_yticks(range(len(names)), labels(names, width=32))
-        for name, tick in zip(names, ax.get_yticklabels(), strict=True):
-            tick.set_fontweight("bold" if name == best else "normal")
-        ax.tick_params(axis="y", length=0)
-        ax.set_ylim(len(names) - 0.4, -0.6)
-        low, high = min(v.min() for v in folds), max(v.max() for v in folds)
+        label_rows(ax, names, compact=compact, bold=best)
         room = 0.06 * (high - low) or 1.0
-        ax.set_xlim(max(low - room, -room / 3), high + room)
-        ax.set_xlabel("test error (%): mean with standard error, and each fold")
+        ax.set_xlim(max(low - room, -room / 3) if self.percent else low - room, high + room)
+        title = f"{self.label} (%)" if self.percent else self.label
+        ax.set_xlabel(title if compact else f"{title}: mean, standard error, and each fold")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
 class ErrorByKDisplay:
-    """Error of nearest neighbours against how many vote, one line a method.
+    """Error rate of nearest neighbours by number of neighbours, one line per method.
 
     Parameters
     ----------
     error_by_k : mapping of str to (ks, errors)
-        Numbers of neighbours and the error with each, by name of the method; both of shape
+        Numbers of neighbours and the error rate of each, by name of the method; both of shape
         (n_ks,).
     baseline : str, default=None
         Method to draw in grey.
@@ -201,9 +223,9 @@ class ErrorByKDisplay:
     ax_ : matplotlib.axes.Axes
         Axes with the lines.
     figure_ : matplotlib.figure.Figure
-        Its figure.
+        Figure of the axes.
     lines_ : list of matplotlib.lines.Line2D
-        One a method.
+        One line per method.
 
     Examples
     --------
@@ -213,7 +235,7 @@ class ErrorByKDisplay:
     >>> X, y = load_wine(return_X_y=True)
     >>> display = ErrorByKDisplay.from_estimator(GenerativeMetric(), X, y, n_neighbors=[1, 5])
     >>> sorted(display.error_by_k)
-    ['Euclidean, standardised', 'GenerativeMetric']
+    ['Euclidean distance, standardised', 'GenerativeMetric']
     """
 
     def __init__(
@@ -223,7 +245,7 @@ class ErrorByKDisplay:
         baseline: str | None = None,
     ) -> None:
         if not error_by_k:
-            raise ValueError("error_by_k needs at least one method.")
+            raise ValueError("error_by_k must contain at least one method.")
         self.error_by_k = error_by_k
         self.baseline = baseline
 
@@ -238,22 +260,22 @@ class ErrorByKDisplay:
         cv: Any = None,
         ax: Any = None,
     ) -> ErrorByKDisplay:
-        """Cross-validate nearest neighbours behind transformers, with each number of neighbours.
+        """Cross-validate nearest neighbours after transformers, for several numbers of neighbours.
 
         Parameters
         ----------
         estimator : transformer or mapping of str to transformer
-            What the neighbours are sought behind; standardised features are added.
+            Transformers to compare; standardised features are added as a baseline.
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
         y : array-like of shape (n_samples,)
             Labels.
         n_neighbors : sequence of int, default=(1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
-            Numbers of neighbours; those beyond the rows of a fold are left out.
+            Numbers of neighbours; those above the number of training samples are left out.
         cv : int, splitter or iterable, default=None
-            Folds, the same for all; five stratified ones, shuffled with seed 0, by default.
+            Folds, the same for all methods; by default five stratified folds, shuffled with seed 0.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
@@ -265,38 +287,35 @@ class ErrorByKDisplay:
         ks = np.array(sorted({k for k in n_neighbors if k <= min(len(a) for a, _ in folds)}))
         if not len(ks) or ks[0] < 1:
             raise ValueError(
-                f"n_neighbors must hold whole numbers from 1 to the rows of a fold; got "
-                f"{list(n_neighbors)}."
+                "n_neighbors must contain whole numbers between 1 and the number of training "
+                f"samples of a fold; got {list(n_neighbors)}."
             )
         found = {}
         for name, method in with_baseline(estimator).items():
             errors = np.zeros((len(folds), len(ks)))
             for fold, (train, test) in enumerate(folds):
-                # The metric once a fold, the search once for all numbers of neighbours.
+                # One fit per fold, and one search for all numbers of neighbours.
                 fitted = clone(method).fit(x[train], labels_[train])
-                here, there = map_rows(fitted, x[train]), map_rows(fitted, x[test])
-                voter = KNeighborsClassifier(int(ks[-1])).fit(here, labels_[train])
-                nearest = voter.kneighbors(there, return_distance=False)
-                codes = np.searchsorted(voter.classes_, labels_[train])[nearest]
-                truth = np.searchsorted(voter.classes_, labels_[test])
-                # A class that no training row of the fold has is missed, whatever the vote.
-                known = np.isin(labels_[test], voter.classes_)
-                for column, k in enumerate(ks):
-                    votes = _votes(codes[:, :k], len(voter.classes_))
-                    errors[fold, column] = 1 - np.mean(known & (votes.argmax(axis=1) == truth))
+                here, there = map_samples(fitted, x[train]), map_samples(fitted, x[test])
+                classes, codes = np.unique(labels_[train], return_inverse=True)
+                nearest = nearest_neighbors(here, int(ks[-1]), queries=there).indices
+                # A class without training samples in the fold has a code that no vote predicts.
+                known = np.isin(labels_[test], classes)
+                truth = np.where(known, np.searchsorted(classes, labels_[test]), -1)
+                errors[fold] = vote_errors(codes[nearest], truth, len(classes), ks)
             found[name] = (ks, errors.mean(axis=0))
         return cls(found, baseline=BASELINE).plot(ax=ax)
 
     @classmethod
     def from_comparison(cls, comparison: Any, *, ax: Any = None) -> ErrorByKDisplay:
-        """Draw the errors by neighbours of a comparison that was made before.
+        """Draw the errors by number of neighbours of a comparison.
 
         Parameters
         ----------
-        comparison : genmetric.study.comparison.Comparison
+        comparison : genmetric.comparison.Comparison
             The comparison.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
@@ -305,23 +324,25 @@ class ErrorByKDisplay:
         """
         return cls(comparison.error_by_k, baseline=comparison.baseline).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> ErrorByKDisplay:
-        """Draw.
+    def plot(self, *, compact: bool = False, ax: Any = None) -> ErrorByKDisplay:
+        """Draw the display.
 
         Parameters
         ----------
+        compact : bool, default=False
+            Whether to place the legend below the axes, for narrow figures.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
         ErrorByKDisplay
-            The display.
+            The display itself.
         """
         from itertools import cycle
 
         ax = one_axes(ax, (7.0, 3.6))
-        # Lines may lie on each other: dashes let the one below be seen.
+        # Different dashes keep lines visible that lie on each other.
         colors, styles = cycle(COLORS[:-1]), cycle(["-", "--", "-.", ":"])
         self.lines_ = []
         all_ks: set[int] = set()
@@ -331,31 +352,30 @@ class ErrorByKDisplay:
                 kind = {"color": next(colors), "linewidth": 1.5, "linestyle": next(styles)}
             (line,) = ax.plot(ks, 100 * np.asarray(errors), marker="o", markersize=3.5, **kind)
             self.lines_.append(line)
+            for k, error in zip(ks, errors, strict=True):
+                # Transparent points carry the tooltips.
+                (point,) = ax.plot(k, 100 * error, "o", markersize=9, alpha=0.0)
+                set_hover(point, f"{name}: {100 * error:.2f}% with {k} neighbours")
             all_ks.update(int(k) for k in ks)
         if max(all_ks) > 12:
             ax.set_xscale("log")
         ax.minorticks_off()
         ticks = _spaced(sorted(all_ks), on_log=max(all_ks) > 12)
         ax.set_xticks(ticks, [str(k) for k in ticks])
-        ax.set_xlabel("neighbours that vote")
-        ax.set_ylabel("error (%)")
-        ax.legend(
-            self.lines_,
-            [label(name, width=28) for name in self.error_by_k],
-            loc="upper left",
-            bbox_to_anchor=(1.01, 1.03),
-            frameon=False,
-        )
+        ax.set_xlabel("number of neighbours")
+        ax.set_ylabel("error rate (%)")
+        names = labels(self.error_by_k, width=38 if compact else 34)
+        place_legend(ax, self.lines_, names, compact=compact)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
 #: Name of nearest neighbours without a learned metric.
-BASELINE = "Euclidean, standardised"
+BASELINE = "Euclidean distance, standardised"
 
 
 def with_baseline(estimator: Any) -> dict[str, Any]:
-    """Methods by name, the one without a learned metric first."""
+    """Return methods by name, the baseline first."""
     methods: dict[str, Any] = {BASELINE: StandardScaler()}
     if isinstance(estimator, Mapping):
         return methods | dict(estimator)
@@ -364,21 +384,14 @@ def with_baseline(estimator: Any) -> dict[str, Any]:
 
 
 def folds_of(cv: Any, y: Any) -> Any:
-    """The splitter that `cv` means; five stratified folds, shuffled with seed 0, for None."""
+    """Return the splitter of `cv`; five stratified folds, shuffled with seed 0, for None."""
     if cv is None:
         return StratifiedKFold(5, shuffle=True, random_state=0)
     return check_cv(cv, y, classifier=True)
 
 
-def _votes(codes: IntArray, n_classes: int) -> IntArray:
-    """Votes for each class: shape (n_rows, n_classes) of class numbers (n_rows, k)."""
-    flat = codes + n_classes * np.arange(len(codes))[:, None]
-    counts = np.bincount(flat.ravel(), minlength=n_classes * len(codes))
-    return counts.reshape(len(codes), n_classes)
-
-
 def _spaced(ks: list[int], *, on_log: bool) -> list[int]:
-    """Those of the numbers whose labels do not touch."""
+    """Return the numbers whose labels do not touch."""
     kept: list[int] = []
     for k in ks:
         gap = (ks[-1] / ks[0]) ** 0.05 if on_log else (ks[-1] - ks[0]) / 20

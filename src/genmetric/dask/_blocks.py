@@ -1,4 +1,4 @@
-"""Blocks of rows of dask collections, and the blocks of labels that belong to them."""
+"""Blocks of samples of dask collections, and the matching blocks of labels."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from genmetric._extras import need
+from genmetric._optional import import_optional
 from genmetric._typing import AnyArray
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rows of a dask collection, block by block.
+    """Samples of a dask collection, block by block.
 
     Attributes
     ----------
     blocks : list of Delayed
-        Arrays or frames to come, in order.
+        Arrays or frames that are computed later, in order.
     lengths : tuple of float
-        Rows of each; NaN where unknown.
+        Number of samples of each block; NaN if unknown.
     sample : array or frame
-        No rows, with the features of all.
+        An array or frame without samples, with the features of all blocks.
     dtype : dtype
-        Of the rows once validated.
+        Type of the validated samples.
     """
 
     blocks: list[Any]
@@ -34,14 +34,14 @@ class Blocks:
 
     @classmethod
     def of(cls, X: Any, name: str = "X", n_dims: int = 2) -> Blocks:
-        """Blocks of a dask array, DataFrame or Series; anything else is refused by `name`."""
-        dask = need("dask", "dask")
+        """Return the blocks of a dask array, DataFrame or Series; raise for other types."""
+        dask = import_optional("dask", "dask")
         if not dask.is_dask_collection(X):
             raise TypeError(
-                f"{name} must be a dask array or frame; got {type(X).__name__}. For rows in memory "
+                f"{name} must be a dask array or frame; got {type(X).__name__}. For samples in memory "
                 "use genmetric.GenerativeMetric."
             )
-        is_array = isinstance(X, need("dask.array", "dask").Array)
+        is_array = isinstance(X, import_optional("dask.array", "dask").Array)
         is_frame = (dask.utils.is_series_like, dask.utils.is_dataframe_like)[n_dims - 1](X)
         if not (is_frame or (is_array and X.ndim == n_dims)):
             frame = "DataFrame" if n_dims == 2 else "Series"
@@ -66,12 +66,14 @@ class Blocks:
 
 
 def aligned_blocks(X: Any, y: Any) -> tuple[Blocks, Blocks]:
-    """Blocks of rows and of their labels, or an error where they cannot be brought together."""
+    """Return the blocks of samples and of their labels; raise if they cannot be matched."""
     rows, labels = Blocks.of(X), Blocks.of(y, "y", n_dims=1)
     n_rows, n_labels = sum(rows.lengths), sum(labels.lengths)
     if not np.isnan([n_rows, n_labels]).any():
         if n_rows != n_labels:
-            raise ValueError(f"X has {n_rows} rows and y {n_labels} labels. Give one a row.")
+            raise ValueError(
+                f"X has {n_rows} samples and y {n_labels} labels. Pass one label per sample."
+            )
         if rows.lengths != labels.lengths:
             labels = Blocks.of(y.rechunk((rows.lengths,)), "y", n_dims=1)
     elif all(getattr(a, "known_divisions", False) for a in (X, y)) and X.divisions != y.divisions:
@@ -79,6 +81,6 @@ def aligned_blocks(X: Any, y: Any) -> tuple[Blocks, Blocks]:
     if len(rows.blocks) != len(labels.blocks):
         raise ValueError(
             f"X has {len(rows.blocks)} blocks and y {len(labels.blocks)}, of unknown lengths, so "
-            "their rows cannot be matched. Take both from one frame, or call compute_chunk_sizes()."
+            "their samples cannot be matched. Take both from one frame, or call compute_chunk_sizes()."
         )
     return rows, labels

@@ -1,4 +1,4 @@
-"""The neighbours of rows before and after a learned metric."""
+"""Display of the neighbours of samples before and after a learned metric."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
-from genmetric._extras import need
-from genmetric._typing import ArrayLike, FloatArray, IntArray
+from genmetric._optional import import_optional
+from genmetric._search import nearest_neighbors
+from genmetric._typing import ArrayLike, IntArray
 from genmetric._validation import check_count
-from genmetric.plot.canvas import one_axes
-from genmetric.plot.embedding import MAX_LEGEND
-from genmetric.plot.learned import class_codes, draw, map_rows, numeric_rows, standardize
-from genmetric.plot.palette import COLORS, QUIET, class_style, label
+from genmetric.plot._canvas import one_axes
+from genmetric.plot._embedding import MAX_LEGEND
+from genmetric.plot._palette import COLORS, QUIET, class_style, label, labels
+from genmetric.plot._samples import class_codes, draw_samples, features_and_images, standardize
 
 
 class NeighborsDisplay:
-    """The nearest neighbours of some rows before and after, each in the colour of its class.
+    """Nearest neighbours of example samples before and after, in the colours of their classes.
 
     Parameters
     ----------
     classes : ndarray of shape (n_examples,)
-        Class number of each example row.
+        Class number of each example.
     before, after : ndarray of shape (n_examples, n_neighbors)
-        Class numbers of its neighbours, nearest first: in standardised features, and under the
+        Class numbers of the neighbours, nearest first: in standardised features, and under the
         metric.
     row_names : sequence
-        Name of each example row.
+        Name of each example.
     class_names : sequence of str
         Names of the classes 0, 1, ...
     share_before, share_after : float
-        Share of neighbours of the row's own class, over all rows that were asked.
+        Share of neighbours that have the class of the sample, over all samples evaluated.
     n_rows : int
-        How many those are.
+        Number of samples evaluated.
     n_changed : int
-        For how many of them the metric changes the number of neighbours of their own class.
+        Number of samples for which the metric changes the number of neighbours of the same class.
 
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes
-        Axes with the rows.
+        Axes with the examples.
     figure_ : matplotlib.figure.Figure
-        Its figure.
+        Figure of the axes.
 
     Examples
     --------
@@ -100,66 +100,73 @@ class NeighborsDisplay:
         random_state: Any = 0,
         ax: Any = None,
     ) -> NeighborsDisplay:
-        """Find the neighbours of rows with and without a metric and draw those of a few.
+        """Find the neighbours of samples with and without a metric and draw those of examples.
 
-        Unless `rows` says which, the examples are taken from those whose number of neighbours of
-        their own class changes, evenly spaced from the one helped most to the one harmed most:
-        neither good nor bad ones are picked.
+        By default examples are taken from the samples whose number of neighbours of the same class
+        changes, evenly spaced from the largest gain to the largest loss.
 
         Parameters
         ----------
         estimator : object
-            A fitted metric, or a pipeline with one in it.
+            A fitted metric, or a fitted pipeline that contains one.
         X : array-like of shape (n_samples, n_features)
-            Rows whose neighbours are sought; those of the fit look better than new ones.
+            Samples whose neighbours are sought. Samples of the fit give a better picture than new
+            ones.
         y : array-like of shape (n_samples,)
-            Their labels.
+            Labels of `X`.
         X_reference, y_reference : array-like, default=None
-            Rows and labels among which neighbours are sought; the other rows of X by default.
+            Samples and labels among which neighbours are sought; by default the other samples of
+            `X`.
         rows : sequence of int, default=None
-            Positions in X of the example rows.
+            Positions of the examples in `X`.
         n_examples : int, default=12
-            How many example rows to choose where `rows` is None.
+            Number of examples if `rows` is None.
         n_neighbors : int, default=10
-            Neighbours of each.
+            Number of neighbours of each example.
         row_names : sequence of length n_samples, default=None
-            Names of the rows of X; their positions by default.
+            Names of the samples of `X`; by default their positions.
         class_names : sequence, default=None
             Names of the classes in sorted order of the labels.
         max_rows : int, default=2000
-            Ask so many rows at most, drawn at random.
+            Maximum number of samples evaluated, drawn at random.
         random_state : int, RandomState instance or None, default=0
-            Draws them.
+            Determines the samples drawn.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
         NeighborsDisplay
             The display, drawn.
         """
-        x = numeric_rows(X)
+        x, z = features_and_images(estimator, X)
         own = X_reference is None
-        pool = x if X_reference is None else numeric_rows(X_reference)
+        pool, mapped_pool = (x, z) if own else features_and_images(estimator, X_reference)
         if own:
             codes, names = class_codes(y, class_names)
             pool_codes = codes
         else:
             if y_reference is None:
-                raise ValueError("X_reference needs y_reference, the labels of its rows.")
+                raise ValueError("X_reference requires y_reference, the labels of its samples.")
             both, names = class_codes(
                 np.concatenate([np.asarray(y), np.asarray(y_reference)]), class_names
             )
             codes, pool_codes = both[: len(x)], both[len(x) :]
         k = min(check_count(n_neighbors, "n_neighbors"), len(pool) - own)
         if k < 1:
-            raise ValueError("There is no other row to be a neighbour; pass at least two rows.")
-        asked = draw(len(x), max_rows, random_state) if rows is None else np.asarray(rows, np.intp)
+            raise ValueError(
+                "There is no other sample to be a neighbour; pass at least two samples."
+            )
+        asked = (
+            draw_samples(len(x), max_rows, random_state)
+            if rows is None
+            else np.asarray(rows, np.intp)
+        )
         plain_pool, plain = standardize(pool, x[asked])
-        mapped_pool, mapped = map_rows(estimator, pool), map_rows(estimator, x[asked])
         found = []
-        for space, queries in ((plain_pool, plain), (mapped_pool, mapped)):
-            nearest = _nearest(space, queries, k, asked if own else None)
+        for space, queries in ((plain_pool, plain), (mapped_pool, z[asked])):
+            exclude = asked if own else None
+            nearest = nearest_neighbors(space, k, queries=queries, exclude=exclude).indices
             found.append(pool_codes[nearest])
         truth = codes[asked]
         same = [(there == truth[:, None]) for there in found]
@@ -185,44 +192,49 @@ class NeighborsDisplay:
             n_changed=changed,
         ).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> NeighborsDisplay:
-        """Draw.
+    def plot(self, *, compact: bool = False, ax: Any = None) -> NeighborsDisplay:
+        """Draw the display.
 
         Parameters
         ----------
+        compact : bool, default=False
+            Whether to show five neighbours at most, for narrow figures.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
         NeighborsDisplay
-            The display.
+            The display itself.
         """
-        patches = need("matplotlib.patches", "report")
+        patches = import_optional("matplotlib.patches", "report")
         n, k = np.shape(self.before)
+        k = min(k, 5) if compact else k
         many = len(self.class_names) > MAX_LEGEND
         ax = one_axes(ax, (1.6 + 0.3 * (2 * k + 4), 1.2 + 0.3 * n))
         for row, own in enumerate(self.classes):
             _square(ax, 0, row, int(own), True, self.class_names, many)
             for start, neighbors in ((1.6, self.before), (2.6 + k, self.after)):
-                for place, other in enumerate(neighbors[row]):
+                for place, other in enumerate(neighbors[row][:k]):
                     same = bool(other == own)
                     _square(ax, start + place, row, int(other), same, self.class_names, many)
         ax.set_xlim(-0.6, 2.6 + 2 * k - 0.4)
         ax.set_ylim(n - 0.4, -1.6)
         ax.set_aspect("equal")
-        ax.set_yticks(range(n), [f"row {label(name, width=14)}" for name in self.row_names])
+        names = [f"sample {name}" if isinstance(name, int) else name for name in self.row_names]
+        ax.set_yticks(range(n), labels(names, width=12 if compact else 16))
         ax.set_xticks([])
         ax.tick_params(length=0)
         for spine in ax.spines.values():
             spine.set_visible(False)
         heads = (
-            (-0.45, "own"),
-            (1.15, f"before: {self.share_before:.0%} of own class"),
-            (2.15 + k, f"after: {self.share_after:.0%}"),
+            (-0.45, "" if compact else "own"),
+            (1.15, "before" if compact else f"before: {self.share_before:.0%} same class"),
+            (2.15 + k, "after" if compact else f"after: {self.share_after:.0%}"),
         )
         for at, text in heads:
-            ax.text(at, -0.85, text, fontweight="bold", ha="left", va="bottom")
+            size = 9 if compact else 10
+            ax.text(at, -0.85, text, fontsize=size, fontweight="bold", ha="left", va="bottom")
         if not many:
             shown = np.unique(
                 np.concatenate(
@@ -230,14 +242,14 @@ class NeighborsDisplay:
                 )
             )
             handles = [patches.Patch(color=class_style(int(c))[0]) for c in shown]
-            names = [label(self.class_names[int(c)], width=16) for c in shown]
+            entries = [label(self.class_names[int(c)], width=9 if compact else 16) for c in shown]
             handles.append(patches.Patch(facecolor="none", edgecolor=QUIET, linewidth=1.4))
             ax.legend(
                 handles,
-                [*names, "outline: another class"],
+                [*entries, "other class" if compact else "outline: other class"],
                 loc="upper left",
                 bbox_to_anchor=(0, 0.0),
-                ncols=min(len(handles), 5),
+                ncols=min(len(handles), 2 if compact else 5),
                 frameon=False,
                 fontsize="small",
                 handlelength=1.0,
@@ -247,25 +259,11 @@ class NeighborsDisplay:
         return self
 
 
-def _nearest(space: FloatArray, queries: FloatArray, k: int, own: IntArray | None) -> IntArray:
-    """Positions of the k nearest rows, leaving out the query itself where it is one of them."""
-    centre = space.mean(axis=0)
-    peak = float(np.abs(space - centre).max(initial=0.0)) or 1.0
-    search = NearestNeighbors(n_neighbors=k + (own is not None)).fit((space - centre) / peak)
-    found = search.kneighbors((queries - centre) / peak, return_distance=False)
-    if own is None:
-        return np.asarray(found, np.intp)
-    # Among many copies of a row it may itself not be found: then the last is one too many.
-    itself = found == own[:, None]
-    itself[~itself.any(axis=1), -1] = True
-    return np.asarray(found[~itself].reshape(len(found), k), np.intp)
-
-
 def _square(
     ax: Any, x: float, y: float, code: int, same: bool, names: Sequence[str], many: bool
 ) -> None:
-    """One neighbour: filled where it is of the row's class, an outline where it is not."""
-    patches = need("matplotlib.patches", "report")
+    """Draw one neighbour: filled if it has the class of the sample, otherwise an outline."""
+    patches = import_optional("matplotlib.patches", "report")
     color = (COLORS[0] if same else COLORS[1]) if many else class_style(code)[0]
     face = color if same else "none"
     side = 0.72
@@ -278,9 +276,9 @@ def _square(
         ax.text(
             x,
             y,
-            label(names[code], width=3),
+            label(names[code], width=2),
             ha="center",
             va="center",
-            fontsize=6.5,
+            fontsize=8,
             color="white" if same else "black",
         )

@@ -1,4 +1,4 @@
-"""Time of methods: to fit, and to answer for the test rows."""
+"""Display of the time that methods take to fit and to predict."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from genmetric._typing import ArrayLike
-from genmetric.plot.canvas import one_axes
-from genmetric.plot.errors import folds_of, with_baseline
-from genmetric.plot.palette import COLORS, QUIET, labels
+from genmetric.plot._canvas import label_rows, one_axes, place_legend, set_hover
+from genmetric.plot._errors import folds_of, with_baseline
+from genmetric.plot._palette import COLORS, QUIET
 
 
 class TimesDisplay:
-    """Time that methods take, on a scale of powers, one line a method.
+    """Time that methods take to fit and predict, on a logarithmic scale, one row per method.
 
     Parameters
     ----------
     seconds : mapping of str to (fit, predict)
-        Mean seconds of a fit and of predicting the rows of a fold, by name of the method, in the
+        Mean seconds to fit and to predict the samples of a fold, by name of the method, in the
         order to show.
 
     Attributes
@@ -31,7 +31,7 @@ class TimesDisplay:
     ax_ : matplotlib.axes.Axes
         Axes with the times.
     figure_ : matplotlib.figure.Figure
-        Its figure.
+        Figure of the axes.
 
     Examples
     --------
@@ -41,12 +41,12 @@ class TimesDisplay:
     >>> X, y = load_wine(return_X_y=True)
     >>> display = TimesDisplay.from_estimator(GenerativeMetric(), X, y)
     >>> list(display.seconds)
-    ['Euclidean, standardised', 'GenerativeMetric']
+    ['Euclidean distance, standardised', 'GenerativeMetric']
     """
 
     def __init__(self, seconds: Mapping[str, tuple[float, float]]) -> None:
         if not seconds:
-            raise ValueError("seconds needs at least one method.")
+            raise ValueError("seconds must contain at least one method.")
         self.seconds = seconds
 
     @classmethod
@@ -60,22 +60,22 @@ class TimesDisplay:
         n_neighbors: int = 5,
         ax: Any = None,
     ) -> TimesDisplay:
-        """Time estimators beside nearest neighbours on standardised features.
+        """Time estimators and, as a baseline, nearest neighbours on standardised features.
 
         Parameters
         ----------
         estimator : estimator or mapping of str to estimator
-            Classifiers are timed as they are, transformers with the neighbours behind them.
+            Classifiers are timed directly, transformers with nearest neighbours after them.
         X : array-like of shape (n_samples, n_features)
-            Rows.
+            Samples.
         y : array-like of shape (n_samples,)
             Labels.
         cv : int, splitter or iterable, default=None
-            Folds, the same for all; five stratified ones, shuffled with seed 0, by default.
+            Folds, the same for all methods; by default five stratified folds, shuffled with seed 0.
         n_neighbors : int, default=5
-            Neighbours that vote.
+            Number of neighbours.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
@@ -93,14 +93,14 @@ class TimesDisplay:
 
     @classmethod
     def from_comparison(cls, comparison: Any, *, ax: Any = None) -> TimesDisplay:
-        """Draw the times of a comparison that was made before.
+        """Draw the times of a comparison.
 
         Parameters
         ----------
-        comparison : genmetric.study.comparison.Comparison
+        comparison : genmetric.comparison.Comparison
             The comparison; methods that were skipped are not shown.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
@@ -116,35 +116,38 @@ class TimesDisplay:
         }
         return cls(seconds).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> TimesDisplay:
-        """Draw.
+    def plot(self, *, compact: bool = False, ax: Any = None) -> TimesDisplay:
+        """Draw the display.
 
         Parameters
         ----------
+        compact : bool, default=False
+            Whether to write names above the rows, for narrow figures.
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
         TimesDisplay
-            The display.
+            The display itself.
         """
         names = list(self.seconds)
         ax = one_axes(ax, (7.0, 1.3 + 0.3 * len(names)))
-        # A clock that shows nothing has still taken some time.
+        # Times below the resolution of the clock are drawn at a microsecond.
         times = np.clip(np.array([self.seconds[name] for name in names], float), 1e-6, None)
         places = np.arange(len(names))
         ax.hlines(places, times.min(axis=1), times.max(axis=1), color=QUIET, linewidth=1, zorder=1)
         for column, (title, marker) in enumerate((("fit", "o"), ("predict", "D"))):
-            ax.plot(
-                times[:, column],
-                places,
-                linestyle="",
-                marker=marker,
-                markersize=6.5 - column,
-                color=COLORS[column],
-                label=title,
-            )
+            style = {"linestyle": "", "marker": marker, "color": COLORS[column]}
+            for place in places:
+                (point,) = ax.plot(
+                    times[place, column],
+                    place,
+                    markersize=6.5 - column,
+                    label=title if place == 0 else None,
+                    **style,
+                )
+                set_hover(point, f"{names[place]}, {title}: {duration(times[place, column])}")
         ax.set_xscale("log")
         low, high = times.min(), times.max()
         ax.set_xlim(low / 1.8, high * 1.8)
@@ -154,31 +157,29 @@ class TimesDisplay:
         if len(ticks) < 2:
             ticks = np.array([low, high]) if high > 1.5 * low else np.array([low])
         ax.set_xticks(ticks, [duration(t) for t in ticks])
-        ax.set_yticks(places, labels(names, width=32))
-        ax.tick_params(axis="y", length=0)
-        ax.set_ylim(len(names) - 0.4, -0.6)
-        ax.set_xlabel("time a fold")
-        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.03), frameon=False)
+        label_rows(ax, names, compact=compact)
+        ax.set_xlabel("time per fold")
+        place_legend(ax, *ax.get_legend_handles_labels(), compact=compact)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that suits them.
+    """Write a duration in a suitable unit.
 
     Parameters
     ----------
     seconds : float
-        How long.
+        The duration.
 
     Returns
     -------
     str
-        Such as "3.1 ms" or "2 min".
+        Text such as "3.1 ms" or "2 min".
 
     Examples
     --------
-    >>> from genmetric.plot.times import duration
+    >>> from genmetric.plot._times import duration
     >>> [duration(s) for s in (2e-5, 0.0031, 1.0, 150.0, 7300.0)]
     ['0.02 ms', '3.1 ms', '1 s', '2.5 min', '2 h']
     """
@@ -189,5 +190,5 @@ def duration(seconds: float) -> str:
 
 
 def _digits(value: float) -> str:
-    """Two digits that count, none of them in an exponent."""
+    """Write a number with two significant digits and without an exponent."""
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"

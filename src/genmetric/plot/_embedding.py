@@ -1,4 +1,4 @@
-"""Where rows lie in a plane before and after a learned metric."""
+"""Display of samples in a plane before and after a learned metric."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 
-from genmetric._extras import need
+from genmetric._optional import import_optional
 from genmetric._typing import ArrayLike, FloatArray, IntArray
-from genmetric.plot.canvas import MAX_VECTOR_POINTS, two_axes
-from genmetric.plot.learned import class_codes, draw, map_rows, numeric_rows, standardize
-from genmetric.plot.palette import QUIET, class_style, label
+from genmetric.plot._canvas import MAX_VECTOR_POINTS, place_legend, two_axes
+from genmetric.plot._palette import QUIET, class_style, label
+from genmetric.plot._samples import class_codes, draw_samples, features_and_images, standardize
 
-#: With more classes than this, colours would repeat: letters and centres tell them apart.
+#: Above this number of classes colours would repeat, and names are written at the centres.
 MAX_LEGEND = 10
 
 
 class EmbeddingDisplay:
-    """Rows in a plane before and after: their two leading components under each distance.
+    """Samples in a plane before and after: two leading components under each distance.
 
     Parameters
     ----------
     before, after : ndarray of shape (n_shown, 2)
-        Positions of the rows, in standardised features and under the metric.
+        Positions of the samples, in standardised features and under the metric.
     classes : ndarray of shape (n_shown,)
-        Class number of each row.
+        Class number of each sample.
     class_names : sequence of str
         Names of the classes 0, 1, ...
     n_rows : int
-        How many rows there are in all.
+        Total number of samples.
     titles : tuple of two str, default=("Before: standardised features", "After: learned metric")
-        Heads of the two pictures.
+        Titles of the two panels.
 
     Attributes
     ----------
     axes_ : ndarray of shape (2,)
-        Axes with the two pictures.
+        Axes with the two panels.
     ax_ : matplotlib.axes.Axes
         The first of them.
     figure_ : matplotlib.figure.Figure
-        Their figure.
+        Figure of the axes.
 
     Examples
     --------
@@ -85,57 +85,59 @@ class EmbeddingDisplay:
         random_state: Any = 0,
         ax: Any = None,
     ) -> EmbeddingDisplay:
-        """Place rows in a plane with and without a metric.
+        """Place samples in a plane with and without a metric.
 
         Parameters
         ----------
         estimator : object
-            A fitted metric, or a pipeline with one in it.
+            A fitted metric, or a fitted pipeline that contains one.
         X : array-like of shape (n_samples, n_features)
-            Rows; those of the fit look better than new ones.
+            Samples. Samples of the fit give a better picture than new ones.
         y : array-like of shape (n_samples,)
-            Their labels.
+            Labels of `X`.
         reducer : transformer, default=None
-            Brings rows to two dimensions, cloned and fitted for each picture: principal
-            components by default; :class:`sklearn.manifold.Isomap` or another will do.
+            Reduces samples to two dimensions; cloned and fitted for each panel. By default
+            principal components; :class:`sklearn.manifold.Isomap` is another choice.
         class_names : sequence, default=None
             Names of the classes in sorted order of the labels.
         max_rows : int, default=2000
-            Show so many rows at most, drawn at random.
+            Maximum number of samples shown, drawn at random.
         random_state : int, RandomState instance or None, default=0
-            Draws them.
+            Determines the samples drawn.
         ax : matplotlib.axes.Axes or array of two, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
         EmbeddingDisplay
             The display, drawn.
         """
-        x = numeric_rows(X)
+        x, z = features_and_images(estimator, X)
         codes, names = class_codes(y, class_names)
-        shown = draw(len(x), max_rows, random_state)
+        shown = draw_samples(len(x), max_rows, random_state)
         plain = standardize(x[shown])[0]
         return cls(
             _plane(plain, reducer),
-            after=_plane(map_rows(estimator, x[shown]), reducer),
+            after=_plane(z[shown], reducer),
             classes=codes[shown],
             class_names=names,
             n_rows=len(x),
         ).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> EmbeddingDisplay:
-        """Draw.
+    def plot(self, *, compact: bool = False, ax: Any = None) -> EmbeddingDisplay:
+        """Draw the display.
 
         Parameters
         ----------
+        compact : bool, default=False
+            Whether to place the legend below the axes, for narrow figures.
         ax : matplotlib.axes.Axes or array of two, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; by default those of a new figure.
 
         Returns
         -------
         EmbeddingDisplay
-            The display.
+            The display itself.
         """
         axes = two_axes(ax, (9.0, 4.2))
         many = len(self.class_names) > MAX_LEGEND
@@ -148,7 +150,7 @@ class EmbeddingDisplay:
             at.set_xlim(low[0], high[0])
             at.set_ylim(low[1], high[1])
             if outside:
-                at.set_xlabel(f"{outside:,} far rows lie outside", fontsize="small")
+                at.set_xlabel(f"outside: {outside:,} distant samples", fontsize="small")
             at.set_xticks([])
             at.set_yticks([])
             for spine in at.spines.values():
@@ -156,15 +158,15 @@ class EmbeddingDisplay:
             at.set_title(title)
         if len(self.classes) < self.n_rows:
             axes[0].set_ylabel(
-                f"{len(self.classes):,} of {self.n_rows:,} rows, drawn at random", fontsize="small"
+                f"{len(self.classes):,} of {self.n_rows:,} samples, at random", fontsize="small"
             )
         if not many:
-            axes[1].legend(
+            entries = [label(self.class_names[c], width=18) for c in handles]
+            place_legend(
+                axes[1],
                 list(handles.values()),
-                [label(self.class_names[c], width=18) for c in handles],
-                loc="upper left",
-                bbox_to_anchor=(1.01, 1.02),
-                frameon=False,
+                entries,
+                compact=compact,
                 markerscale=1.6,
                 handletextpad=0.3,
             )
@@ -175,12 +177,12 @@ class EmbeddingDisplay:
 def scatter_classes(
     ax: Any, points: FloatArray, classes: IntArray, handles: dict[int, Any], *, quiet: bool = False
 ) -> None:
-    """Points in the colours of their classes; a legend entry for each goes into `handles`."""
-    lines = need("matplotlib.lines", "report")
+    """Draw points in the colours of their classes and add legend entries to `handles`."""
+    lines = import_optional("matplotlib.lines", "report")
     n = len(points)
     size = float(np.interp(n, [100, 500, 2000], [16, 10, 5]))
     present = np.unique(classes)
-    # All in one call and in the order of the rows: no class lies on top of another.
+    # All in one call and in the order of the samples, so that no class covers another.
     colors = np.array([class_style(int(c))[0] for c in classes])
     markers = np.array([class_style(int(c))[1] for c in classes])
     for marker in sorted(set(markers)):
@@ -203,12 +205,12 @@ def scatter_classes(
 
 
 def _plane(rows: FloatArray, reducer: Any) -> FloatArray:
-    """Rows in two dimensions; a second axis of zeros where there is only one."""
+    """Return samples in two dimensions; the second is zero if there is only one."""
     if reducer is None:
-        # Sized by the largest entry: the square of 1e160 is infinite.
+        # Scaled by the largest entry: the square of 1e160 is infinite.
         peak = float(np.abs(rows).max(initial=0.0)) or 1.0
         z = (rows - np.median(rows, axis=0)) / peak
-        # A few far rows would turn the plane towards them: the nearer 95 per cent choose it.
+        # Distant samples would dominate the components; the nearest 95 per cent set them.
         far = np.linalg.norm(z, axis=1)
         near = far <= np.quantile(far, 0.95)
         placed = PCA(min(2, near.sum(), rows.shape[1]), svd_solver="full").fit(z[near]).transform(z)
@@ -216,7 +218,7 @@ def _plane(rows: FloatArray, reducer: Any) -> FloatArray:
         placed = np.asarray(clone(reducer).fit_transform(rows), float)
     if placed.ndim != 2 or not 1 <= placed.shape[1] <= 2:
         raise ValueError(
-            f"The reducer must bring rows to two dimensions; got shape {placed.shape}. Set its "
+            f"The reducer must return one or two dimensions; got shape {placed.shape}. Set its "
             "n_components=2."
         )
     if placed.shape[1] == 1:
@@ -227,8 +229,7 @@ def _plane(rows: FloatArray, reducer: Any) -> FloatArray:
 def _name_centres(
     ax: Any, points: FloatArray, classes: IntArray, names: Sequence[str], most: int = 60
 ) -> None:
-    """Write the name of each class at the median of its rows."""
-    effects = need("matplotlib.patheffects", "report")
+    """Write the name of each class at the median of its samples."""
     present, counts = np.unique(classes, return_counts=True)
     for c in present[np.argsort(-counts, kind="stable")][:most]:
         x, y = np.median(points[classes == c], axis=0)
@@ -240,12 +241,12 @@ def _name_centres(
             va="center",
             fontsize=9,
             fontweight="bold",
-            path_effects=[effects.withStroke(linewidth=2.2, foreground="white")],
+            bbox={"facecolor": "white", "alpha": 0.65, "pad": 0.6, "linewidth": 0},
         )
 
 
 def _frame_most(points: FloatArray) -> tuple[FloatArray, FloatArray, int]:
-    """Corners of a frame that a few far rows do not decide, and how many of them it leaves out."""
+    """Return the corners of a frame robust to distant samples, and the number outside it."""
     low, high = np.quantile(points, [0.02, 0.98], axis=0)
     room = 0.3 * (high - low)
     low = np.maximum(points.min(axis=0), low - room)
