@@ -1,28 +1,27 @@
-"""The state of an estimator as a tree that JSON can hold, and a list of arrays.
+"""Values as a tree that JSON can represent, and a list of arrays.
 
-One walk serves every estimator: an object is its class (one of :mod:`genmetric.files.classes`) and
-the values of its attributes, as a pickle would have them, but nothing in the tree is ever called.
-
-A JSON number, string, truth value, null or list stands for itself. Everything else is an object
-with a key ``"$"`` that says what it is:
+A JSON number, string, boolean, null or list stands for itself. Every other value is a JSON object
+whose key ``"$"`` is its kind:
 
 =============== ================================================================================
 ``"$"``         other keys
 =============== ================================================================================
-``object``      ``class``, ``state`` (values by attribute), ``id``
+``object``      ``class`` and ``parts`` (values by name; see :mod:`genmetric.files._registry`),
+                ``id``
 ``same``        ``id`` of an object that came before
-``array``       ``index`` in the list of arrays; ``axes`` where its memory runs in another order
-``objects``     ``shape``, ``items``: an array of strings and other Python values
+``array``       ``index`` in the list of arrays; ``axes`` if its memory has another order
+``strings``     ``shape``, ``text`` and ``ends`` (indices of arrays): an array of Python strings
+``objects``     ``shape``, ``items``: an array of other Python values
 ``masked``      ``data``, ``mask``, ``fill``: a masked array
 ``scalar``      ``dtype``, ``bytes`` in hexadecimal: a NumPy scalar
-``dtype``       ``name``; ``type`` has the same for the class of such scalars
+``dtype``       ``name`` of a NumPy type; ``type`` is the same for the class of its scalars
 ``tuple``       ``items``
 ``dict``        ``items``, a list of pairs
 ``slice``       ``items``: start, stop, step
 ``float``       ``value``: "nan", "inf" or "-inf"
 ``complex``     ``items``: real and imaginary part
 ``random``      ``key`` (index of an array), ``pos``, ``gauss``, ``id``; without ``key`` the
-                generator of :mod:`numpy.random` itself
+                global generator of :mod:`numpy.random`
 =============== ================================================================================
 """
 
@@ -30,32 +29,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from genmetric._typing import AnyArray
-from genmetric.files.archive import KINDS
-from genmetric.files.classes import class_named, name_of
-
-#: Attributes that are made anew from the others: see `genmetric.files.neighbors_index`.
-DERIVED = {
-    "sklearn.KNeighborsClassifier": ("_tree",),
-    "sklearn.NearestNeighbors": ("_tree",),
-}
+from genmetric.files._archive import KINDS, plain_dtype
+from genmetric.files._budget import Budget
+from genmetric.files._registry import SAVABLE, class_named, name_of
 
 ADVICE = (
     "A model file holds estimators of genmetric, some of scikit-learn (scalers, PCA, SimpleImputer, "
-    "KNeighborsClassifier, LogisticRegression, Pipeline, ...), arrays, numbers and strings. For "
-    "anything else use skops: skops.io.dump(model, path), and "
+    "encoders, KNeighborsClassifier, LogisticRegression, ColumnTransformer, Pipeline, ...), arrays, "
+    "numbers and strings. For anything else use skops: skops.io.dump(model, path), and "
     "skops.io.load(path, trusted=genmetric.TRUSTED_TYPES + [...]) to read it."
 )
 
 
 class Encoder:
-    """Turns values into a tree; the arrays come out beside it.
+    """Encoder of values; arrays are collected separately.
 
     Attributes
     ----------
@@ -67,11 +60,11 @@ class Encoder:
         self.arrays: list[AnyArray] = []
         self._places: dict[int, int] = {}  # number of an array by its identity
         self._ids: dict[int, int] = {}  # number of an object by its identity
-        self._open: set[int] = set()  # objects that are being walked
-        self._alive: list[Any] = []  # an identity is one while its object lives
+        self._open: set[int] = set()  # objects that are being encoded
+        self._alive: list[Any] = []  # identities are unique only while the objects exist
 
     def encode(self, value: Any, where: str) -> Any:
-        """The tree of a value; `where` is its name in errors."""
+        """Return the tree of a value; `where` is its name in error messages."""
         if value is None or isinstance(value, bool):
             return value
         kind = type(value)
@@ -112,7 +105,7 @@ class Encoder:
             return node
         return self._refuse(value, where)
 
-    def _refuse(self, value: Any, where: str) -> Any:
+    def _refuse(self, value: Any, where: str) -> NoReturn:
         cls = value if isinstance(value, type) else type(value)
         what = "the class" if isinstance(value, type) else "of type"
         raise TypeError(
@@ -122,7 +115,9 @@ class Encoder:
 
     def _once(self, value: Any, where: str, encode: Callable[[Any, str], Any]) -> Any:
         if id(value) in self._open:
-            raise TypeError(f"{where} holds itself, which a model file cannot say.")
+            raise TypeError(
+                f"{where} contains a reference cycle, which model files do not support."
+            )
         self._open.add(id(value))
         try:
             return encode(value, where)
@@ -144,11 +139,13 @@ class Encoder:
 
     def _array(self, value: AnyArray, where: str) -> Any:
         if value.dtype.kind == "O":
-            items = self._items(value.ravel().tolist(), where)
-            return {"$": "objects", "shape": list(value.shape), "items": items}
+            return self._objects(value, where)
         if value.dtype.kind not in KINDS or value.dtype.fields:
             raise TypeError(f"{where} is an array of {value.dtype}. {ADVICE}")
-        # Sums of products depend in their last bits on the order of the memory.
+        if value.dtype.itemsize == 0:
+            # An array of empty strings; the smallest type that can be stored has one character.
+            value = value.astype(f"{value.dtype.kind}1")
+        # Sums of products depend in their last bits on the memory order.
         axes = [int(axis) for axis in np.argsort([-abs(s) for s in value.strides], kind="stable")]
         if value.flags.c_contiguous:
             axes = list(range(value.ndim))
@@ -156,6 +153,17 @@ class Encoder:
         if axes != sorted(axes):
             node["axes"] = axes
         return node
+
+    def _objects(self, value: AnyArray, where: str) -> Any:
+        items = value.ravel().tolist()
+        if not items or any(type(item) is not str for item in items):
+            shape = list(value.shape)
+            return {"$": "objects", "shape": shape, "items": self._items(items, where)}
+        texts = [item.encode("utf-8", "surrogatepass") for item in items]
+        text = np.frombuffer(b"".join(texts), np.uint8)
+        ends = np.cumsum([len(item) for item in texts], dtype=np.int64)
+        places = {"text": self._place(text, [0]), "ends": self._place(ends, [0])}
+        return {"$": "strings", "shape": list(value.shape), **places}
 
     def _place(self, value: AnyArray, axes: list[int]) -> int:
         if id(value) not in self._places:
@@ -172,7 +180,7 @@ class Encoder:
         state: Any = value.get_state(legacy=False)
         if state["bit_generator"] != "MT19937":
             raise TypeError(
-                f"{where} draws from {state['bit_generator']}. Give an int or "
+                f"{where} draws from {state['bit_generator']}. Use an int or "
                 "numpy.random.RandomState(seed)."
             )
         return {
@@ -185,42 +193,36 @@ class Encoder:
     def _object(self, value: Any, where: str) -> dict[str, Any]:
         name = name_of(type(value))
         assert name is not None
-        skip = DERIVED.get(name, ())
-        state = {
-            key: self.encode(item, f"{where}.{key}")
-            for key, item in attributes(value).items()
-            if key not in skip
-        }
-        return {"$": "object", "class": name, "state": state}
-
-
-def attributes(value: Any) -> dict[str, Any]:
-    """The attributes that make up an object, as a pickle would keep them."""
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    if isinstance(value, tuple):
-        return value._asdict()  # type: ignore[attr-defined, no-any-return]
-    if hasattr(value, "get_params"):
-        return dict(value.__getstate__())
-    return dict(vars(value))
+        parts: dict[str, Any] = {}
+        for key, part in SAVABLE[name].form.parts(value).items():
+            if key in ("parameters", "fitted"):
+                # Errors name attributes as they are written in Python.
+                pairs = [[n, self.encode(item, f"{where}.{n}")] for n, item in part.items()]
+                parts[key] = {"$": "dict", "items": pairs}
+            else:
+                parts[key] = self.encode(part, f"{where}.{key}")
+        return {"$": "object", "class": name, "parts": parts}
 
 
 class Decoder:
-    """Turns a tree back into values.
+    """Decoder of a tree.
 
     Parameters
     ----------
     array : callable
         Returns the array of a number.
+    budget : Budget
+        Memory and work that decoding may use.
     """
 
-    def __init__(self, array: Callable[[int], AnyArray]) -> None:
+    def __init__(self, array: Callable[[int], AnyArray], budget: Budget) -> None:
         self._read = array
+        self._budget = budget
         self._arrays: dict[int, AnyArray] = {}
         self._objects: dict[int, Any] = {}
 
     def decode(self, node: Any) -> Any:
-        """The value of a tree."""
+        """Return the value of a tree."""
         if isinstance(node, list):
             return self._items(node)
         if not isinstance(node, dict):
@@ -235,38 +237,66 @@ class Decoder:
 
     def _decode_array(self, node: Any) -> AnyArray:
         index = node["index"]
-        # Two uses of one array stay one array.
+        # Two uses of one array remain one array.
         if index not in self._arrays:
             array = self._read(index)
-            axes = node.get("axes", range(array.ndim))
-            self._arrays[index] = array.transpose(np.argsort(axes))
-        return self._arrays[index]
+            axes = list(node.get("axes", range(array.ndim)))
+            self._arrays[index] = array.transpose(np.argsort(axes)) if axes else array
+        array = self._arrays[index]
+        self._budget.use_work(array.nbytes)
+        return array
+
+    def _shape(self, node: Any, size: int) -> tuple[int, ...]:
+        shape = tuple(node["shape"])
+        if len(shape) > 16 or any(not isinstance(n, int) or n < 0 for n in shape):
+            raise ValueError("an array has an invalid shape")
+        if prod(shape) != size:
+            raise ValueError("the number of elements of an array does not match its shape")
+        self._budget.use_memory(8 * prod(max(1, n) for n in shape))
+        return shape
+
+    def _decode_strings(self, node: Any) -> AnyArray:
+        text, ends = self._read(node["text"]), self._read(node["ends"])
+        if text.dtype != np.uint8 or ends.dtype != np.int64 or ends.ndim != 1 or text.ndim != 1:
+            raise ValueError("an array of strings has the wrong types")
+        self._budget.use_memory(64 * len(ends) + text.nbytes)
+        blob, limits = text.tobytes(), [0, *ends.tolist()]
+        if limits[-1] != len(blob) or limits != sorted(limits):
+            raise ValueError("the lengths of an array of strings do not match its text")
+        flat = np.empty(len(ends), object)
+        for i in range(len(ends)):
+            flat[i] = blob[limits[i] : limits[i + 1]].decode("utf-8", "surrogatepass")
+        return flat.reshape(self._shape(node, len(ends)))
 
     def _decode_objects(self, node: Any) -> AnyArray:
         items = self._items(node["items"])
-        if prod(node["shape"]) != len(items):
-            raise ValueError("an array of values does not have as many as its shape says")
         flat = np.empty(len(items), object)
-        for i, item in enumerate(items):  # one by one: a list of lists would be taken for a table
+        for i, item in enumerate(items):  # numpy.array would turn a list of lists into a table
             flat[i] = item
-        return flat.reshape(node["shape"])
+        return flat.reshape(self._shape(node, len(items)))
 
     def _decode_masked(self, node: Any) -> Any:
         data, mask, fill = (self.decode(node[name]) for name in ("data", "mask", "fill"))
+        self._budget.use_memory(2 * np.asarray(data).nbytes)
         return np.ma.MaskedArray(data, mask=mask, fill_value=fill)
 
     def _decode_scalar(self, node: Any) -> Any:
-        dtype = _plain_dtype(node["dtype"])
+        name = node["dtype"]
+        if name in ("<U0", "|S0", ">U0"):
+            return np.dtype(name).type()
+        dtype = plain_dtype(name)
         raw = bytes.fromhex(node["bytes"])
         if len(raw) != dtype.itemsize:
             raise ValueError("a number has the wrong length")
-        return np.frombuffer(raw, dtype)[0] if raw else dtype.type()
+        return np.frombuffer(raw, dtype)[0]
 
     def _decode_dtype(self, node: Any) -> Any:
-        return np.dtype(object) if node["name"] == "|O" else _plain_dtype(node["name"])
+        return np.dtype(object) if node["name"] == "|O" else plain_dtype(node["name"])
 
     def _decode_type(self, node: Any) -> Any:
-        return _plain_dtype(node["name"]).type
+        # The type of strings of any length has size zero.
+        name = node["name"]
+        return np.dtype(name).type if name in ("<U0", "|S0", ">U0") else plain_dtype(name).type
 
     def _decode_tuple(self, node: Any) -> Any:
         return tuple(self._items(node["items"]))
@@ -292,58 +322,23 @@ class Decoder:
         if "key" not in node:
             random = check_random_state(None)
         else:
-            # The generator does not check its position, and would read past its numbers.
-            if not 0 <= node["pos"] <= 624:
+            # set_state does not check the position and would read outside of the key.
+            if not isinstance(node["pos"], int) or not 0 <= node["pos"] <= 624:
                 raise ValueError("a random state has an impossible position")
+            key = self._read(node["key"])
+            if key.shape != (624,) or key.dtype != np.uint32:
+                raise ValueError("a random state has an invalid key")
             has_gauss, gauss = self._items(node["gauss"])
             random = np.random.RandomState()
-            key = self._read(node["key"])
-            random.set_state(("MT19937", key, node["pos"], has_gauss, gauss))
+            random.set_state(("MT19937", key, node["pos"], int(has_gauss), float(gauss)))
         self._objects[node["id"]] = random
         return random
 
     def _decode_object(self, node: Any) -> Any:
-        try:
-            cls = class_named(node["class"])
-        except KeyError:
-            raise ValueError(
-                f"it holds an object of the unknown class {str(node['class'])[:80]!r}"
-            ) from None
-        state = {key: self.decode(item) for key, item in node["state"].items()}
-        for key in state:
-            if not key.isidentifier() or key.startswith("__"):
-                raise ValueError(f"{node['class']} has an attribute of the name {key[:40]!r}")
-        made = restored(node["class"], cls, state)
-        self._objects[node["id"]] = made
-        return made
-
-
-def _plain_dtype(name: Any) -> np.dtype[Any]:
-    dtype = np.dtype(str(name))
-    if dtype.kind not in KINDS or dtype.fields or dtype.hasobject:
-        raise ValueError(f"the type {str(name)[:40]!r} is none that genmetric writes")
-    return dtype
-
-
-def restored(name: str, cls: type, state: dict[str, Any]) -> Any:
-    """An object of a class with given attributes, made without a call of its constructor."""
-    if issubclass(cls, tuple):
-        return cls(**state)
-    if is_dataclass(cls):
-        expected = {field.name for field in fields(cls)}
-        if set(state) != expected:
-            raise ValueError(f"{name} has the attributes {sorted(state)}, not {sorted(expected)}")
-        made: Any = object.__new__(cls)
-        for key, value in state.items():
-            object.__setattr__(made, key, value)
-        return made
-    made = object.__new__(cls)
-    if hasattr(cls, "get_params"):
-        made.__setstate__(state)  # scikit-learn's warns where the versions differ
-    else:
-        vars(made).update(state)
-    if name in DERIVED:
-        from genmetric.files.neighbors_index import rebuild_tree
-
-        rebuild_tree(made)
-    return made
+        name = node["class"]
+        if name not in SAVABLE:
+            raise ValueError(f"it holds an object of the unknown class {str(name)[:80]!r}")
+        parts = {key: self.decode(part) for key, part in node["parts"].items()}
+        rebuilt = SAVABLE[name].form.rebuild(class_named(name), parts, self._budget)
+        self._objects[node["id"]] = rebuilt
+        return rebuilt
