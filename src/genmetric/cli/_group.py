@@ -1,4 +1,4 @@
-"""The group of commands: each is imported when it is used, and errors are one line."""
+"""The group of commands. Commands are imported on use, and errors are one line."""
 
 from __future__ import annotations
 
@@ -14,20 +14,33 @@ from typing import Any
 
 import click
 
-#: Where each command lives, and its line in the help, which must not import it.
+#: Location of each command, and its line in the help, which must not import it.
 COMMANDS = {
-    "demo": ("genmetric.cli.demo:demo", "Compare metrics on embedded data sets; write a report."),
-    "compare": ("genmetric.cli.compare:compare", "Which metric helps on a table, and how much."),
-    "fit": ("genmetric.cli.fit:fit", "Learn a metric from a table and save it."),
-    "transform": ("genmetric.cli.transform:transform", "Rows in the space of a saved metric."),
-    "predict": ("genmetric.cli.predict:predict", "Classes of rows by a saved model."),
-    "neighbors": ("genmetric.cli.neighbors:neighbors", "Nearest rows of a table, and why."),
-    "inspect": ("genmetric.cli.inspect:inspect", "What is in a saved model."),
-    "reproduce": ("genmetric.cli.reproduce:reproduce", "Tables of the paper, computed anew."),
-    "datasets": ("genmetric.cli.datasets:datasets", "Data sets that come with the package."),
+    "demo": ("genmetric.cli._demo:demo", "Compare metrics on bundled datasets; write a report."),
+    "compare": ("genmetric.cli._compare:compare", "Compare metrics on a table and recommend one."),
+    "fit": ("genmetric.cli._fit:fit", "Learn a metric from a table and save it."),
+    "transform": ("genmetric.cli._transform:transform", "Map rows to the space of a saved metric."),
+    "predict": ("genmetric.cli._predict:predict", "Predict classes of rows with a saved model."),
+    "neighbors": (
+        "genmetric.cli._neighbors:neighbors",
+        "Find nearest rows and the features that explain them.",
+    ),
+    "inspect": ("genmetric.cli._inspect:inspect", "Show the contents of a saved model."),
+    "reproduce": ("genmetric.cli._reproduce:reproduce", "Recompute the tables of the paper."),
+    "datasets": ("genmetric.cli._datasets:datasets", "List the datasets of the package."),
 }
 
-#: What bad input raises: one line and exit code 2. Anything else is a bug of the program.
+#: Commands to show if an argument or an option is missing.
+EXAMPLES = {
+    "compare": "genmetric compare data.csv --target COLUMN",
+    "fit": "genmetric fit data.csv --target COLUMN --output model.gm",
+    "transform": "genmetric transform model.gm data.csv",
+    "predict": "genmetric predict model.gm new.csv",
+    "neighbors": "genmetric neighbors model.gm data.csv new.csv",
+    "inspect": "genmetric inspect model.gm",
+}
+
+#: Errors of invalid input: one line and exit code 2. Any other error is a bug.
 BAD_INPUT = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
 
 
@@ -35,7 +48,7 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in the order people meet them."""
+        """Return the command names in help order."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -49,10 +62,12 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of the first word, or name those that look like it."""
+        """Find the command of the first word, or suggest a similar one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], COMMANDS, 1)
-            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(COMMANDS)}."
+            hint = (
+                f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(COMMANDS)}."
+            )
             ctx.fail(f"no command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
 
@@ -83,20 +98,20 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     callback=_print_version,
     help="Show the version and exit.",
 )
-@click.option("--debug", is_flag=True, help="Show where an error arose.")
+@click.option("--debug", is_flag=True, help="Show the traceback of errors.")
 @click.pass_context
 def cli(ctx: click.Context, /, **_: bool) -> None:
-    """Learn distances from labelled rows, and see whether they help.
+    """Learn distances from labelled tables, and test whether they help.
 
-    DATA is a CSV file (any delimiter, .gz too) or a Parquet file, one row an example, with a
-    header. Start with `genmetric compare DATA --target COLUMN`.
+    DATA is a table with a header and one row per sample, such as a CSV or Parquet file. Start with
+    `genmetric compare DATA --target COLUMN`.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
 def _one_line(error: BaseException) -> str:
-    """The text of an error on one line."""
+    """Return the text of an error as one line."""
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror}."
@@ -107,14 +122,14 @@ def _one_line(error: BaseException) -> str:
 
 
 def _report(where: str, text: str) -> None:
-    # Names from a file may hold what the terminal cannot show, or what moves its cursor.
+    # Names from a file may contain control characters, or characters the terminal cannot show.
     clean = "".join(c if c.isprintable() else "?" for c in text)
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     sys.stderr.write(f"{where}: {clean}\n".encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _silence(stream: Any) -> None:
-    """Send a stream whose reader has gone nowhere, so that the last flush does not complain."""
+    """Redirect a broken pipe to os.devnull, so that the final flush does not raise."""
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
@@ -125,7 +140,7 @@ def _silence(stream: Any) -> None:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Show each warning as one line, without the place in the code where it arose."""
+    """Show each warning once, as one line without the location in the code."""
     import warnings
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -144,17 +159,18 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run a command; say in one line on stderr what went wrong.
+    """Run a command; report errors in one line on stderr.
 
     Parameters
     ----------
     args : sequence of str, default=None
-        Words after ``genmetric``; ``None`` takes those of the process.
+        Arguments after ``genmetric``; those of the process by default.
 
     Returns
     -------
     int
-        0, 2 for input that cannot be used, 130 after Ctrl-C, 1 for a bug.
+        Exit code: 0, 1 for a comparison without results or a bug, 2 for invalid input, 130 after
+        Ctrl-C.
     """
     words = list(sys.argv[1:] if args is None else args)
     first = next((word for word in words if not word.startswith("-")), "")
@@ -166,13 +182,16 @@ def run(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except SystemExit as stop:
-        # click leaves so when the reader of a pipe has gone: nothing is wrong with our work.
+        # click exits like this if the reader of a pipe has closed it, which is not an error.
         if stop.code in (None, 1):
             _silence(sys.stdout)
             return 0
         return int(stop.code)
     except click.ClickException as error:
-        _report(where, " ".join(error.format_message().split()))
+        text = " ".join(error.format_message().split())
+        if isinstance(error, click.MissingParameter) and first in EXAMPLES:
+            text += f" Example: {EXAMPLES[first]}"
+        _report(where, text)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -188,5 +207,8 @@ def run(args: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         text = f"{type(error).__name__}: {_one_line(error)}"
-        _report(where, f"this is a bug, please report it (genmetric --debug shows where): {text}")
+        _report(
+            where,
+            f"this is a bug, please report it (genmetric --debug shows the traceback): {text}",
+        )
         return 1

@@ -1,4 +1,4 @@
-"""``genmetric datasets``: what there is, its shape and where it comes from."""
+"""`genmetric datasets`: the datasets, their shapes and sources."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import click
 @click.option(
     "--data-dir",
     type=click.Path(exists=True, file_okay=False),
-    help="Directory to look in first [default: GENMETRIC_DATA].",
+    help="Directory to search first (default: GENMETRIC_DATA).",
 )
-@click.option("--check", is_flag=True, help="Read every set and verify its shape and checksum.")
+@click.option("--check", is_flag=True, help="Read every dataset and verify its shape and checksum.")
 def datasets(data_dir: str | None, check: bool) -> None:
-    """List the data sets: rows, features, classes, and where each comes from."""
-    from genmetric._extras import need
+    """List the datasets: samples, features, classes (or "number") and source."""
+    from genmetric._optional import import_optional
     from genmetric.datasets import CATALOGUE, find_dataset, list_datasets, load_dataset
 
-    table = need("rich.table", "cli").Table()
+    table = import_optional("rich.table", "cli").Table()
     for column, side in (
         ("name", "left"),
-        ("rows", "right"),
+        ("samples", "right"),
         ("features", "right"),
         ("classes", "right"),
-        ("here", "left"),
-        ("from", "left"),
+        ("available", "left"),
+        ("source", "left"),
     ):
         table.add_column(column, justify=side)
     notes = []
@@ -37,19 +37,19 @@ def datasets(data_dir: str | None, check: bool) -> None:
             name,
             str(record.n_samples),
             str(record.n_features),
-            str(len(record.class_names)),
+            str(len(record.class_names)) if record.task == "classification" else "number",
             "yes" if source is not None else "no",
-            source or f"OpenML {record.openml[0] if record.openml else ''}, when asked for",
+            source or f"OpenML {record.openml[0] if record.openml else ''}, on request",
         )
         if record.bayes_error is not None:
             notes.append(f"{name}: Bayes error {100 * record.bayes_error:.2f} %")
-    need("rich.console", "cli").Console().print(table)
+    import_optional("rich.console", "cli").Console().print(table)
     for note in notes:
         click.echo(note)
     missing = [n for n in list_datasets() if find_dataset(n, data_dir=data_dir) is None]
     if missing:
         files = " and ".join(CATALOGUE[name].filename for name in missing)
         click.echo(
-            f"Not here: {', '.join(missing)}. Put {files} in a directory and name it by --data-dir "
-            "or the variable GENMETRIC_DATA; with a network they come from OpenML."
+            f"Not available: {', '.join(missing)}. Put {files} in a directory and pass it as --data-dir "
+            "or in the variable GENMETRIC_DATA; with network access they are loaded from OpenML."
         )

@@ -1,7 +1,8 @@
-"""``genmetric reproduce``: the paper's tables, computed anew, with progress and a store."""
+"""`genmetric reproduce`: the tables of the paper, recomputed."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,46 +11,54 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from genmetric.study.experiments import Experiment
+from genmetric.cli._output import check_output
 
-#: Kept apart from the study, which takes a second to import.
+if TYPE_CHECKING:
+    from genmetric.reproduction._experiments import Experiment
+
+#: Names of the tables; a copy, because importing the reproduction takes a second.
 NAMES = ("small", "large", "nonlinear", "density", "clustering", "timing", "isomap")
 
-#: Splits of --quick.
+#: Number of splits with --quick.
 QUICK_SPLITS = 2
 
 
 def _words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str] | None:
-    """Names parted by commas."""
+    """Split a comma-separated list."""
     if value is None:
         return None
     words = [word.strip() for word in value.split(",") if word.strip()]
     if not words:
-        raise click.BadParameter("give one name or more, parted by commas")
+        raise click.BadParameter("expected one or more names separated by commas.")
     return words
 
 
 @click.command()
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
-@click.option("--splits", type=click.IntRange(1), help="Random splits [default: the paper's].")
-@click.option("--datasets", callback=_words, metavar="A,B", help="Run these data sets alone.")
-@click.option("--methods", callback=_words, metavar="A,B", help="Run these methods alone.")
+@click.option(
+    "--splits", type=click.IntRange(1), help="Number of random splits (default: as in the paper)."
+)
+@click.option("--datasets", callback=_words, metavar="A,B", help="Run these datasets only.")
+@click.option("--methods", callback=_words, metavar="A,B", help="Run these methods only.")
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("genmetric-study"),
     show_default=True,
-    help="Directory of the scores, the tables and the page.",
+    help="Directory for the scores, the tables and the report.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Processes [default: one a core].")
-@click.option("--quick", is_flag=True, help="Two splits of a few sets, in minutes.")
+@click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: one per core).")
+@click.option(
+    "--quick", is_flag=True, help="Run two splits of a few datasets, which takes minutes."
+)
 @click.option(
     "--data-dir",
     type=click.Path(exists=True, file_okay=False),
-    help="Directory with heart.csv.gz and mnist.npz [default: GENMETRIC_DATA, else OpenML].",
+    help="Directory with heart.csv.gz and mnist.npz (default: GENMETRIC_DATA, else OpenML).",
 )
-@click.option("--no-run", is_flag=True, help="Write the tables from what is in the store.")
+@click.option(
+    "--no-run", is_flag=True, help="Write the tables from stored scores without computing."
+)
 def reproduce(
     tables: Sequence[str],
     splits: int | None,
@@ -61,15 +70,15 @@ def reproduce(
     data_dir: str | None,
     no_run: bool,
 ) -> int:
-    """Compute the tables of the paper anew, its figures beside ours.
+    """Recompute the tables of the paper and show them next to the published values.
 
     TABLE is small, large, nonlinear, density, clustering, timing, isomap or all. Every score is
-    kept in OUTPUT/scores.jsonl as soon as it is known: run the command again to go on after an
+    stored in OUTPUT/scores.jsonl when it is computed. Run the command again to continue after an
     interruption.
     """
     wanted = _wanted(tables)
-    from genmetric.study.experiments import EXPERIMENTS
-    from genmetric.study.store import Store
+    from genmetric.reproduction._experiments import EXPERIMENTS
+    from genmetric.reproduction._store import Store
 
     experiments = [EXPERIMENTS[name] for name in wanted if name in EXPERIMENTS]
     _check_names(experiments, datasets, methods)
@@ -77,6 +86,8 @@ def reproduce(
         splits = splits or QUICK_SPLITS
         if datasets is None:
             experiments = [replace(e, problems=e.quick) for e in experiments]
+    names = ["scores.jsonl", "results.csv", "report.html", *(f"{e.name}.md" for e in experiments)]
+    check_directory(output, names)
     store = Store(output / "scores.jsonl")
     n_failed = 0
     if not no_run and experiments:
@@ -87,10 +98,30 @@ def reproduce(
     return 1 if n_failed else 0
 
 
+def check_directory(output: Path, names: Sequence[str]) -> None:
+    """Create a directory and check that files can be written there, before anything is computed.
+
+    Parameters
+    ----------
+    output : Path
+        The directory.
+    names : sequence of str
+        Files that will be written; existing ones are not changed.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        path = output / name
+        check_output(path)
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
 def _wanted(tables: Sequence[str]) -> list[str]:
     unknown = [name for name in tables if name not in (*NAMES, "all")]
     if unknown:
-        raise click.UsageError(f"no table {unknown[0]!r}; there are {', '.join(NAMES)} and all")
+        raise click.UsageError(
+            f"no table {unknown[0]!r}; the tables are {', '.join(NAMES)} and all."
+        )
     return list(NAMES) if not tables or "all" in tables else list(dict.fromkeys(tables))
 
 
@@ -104,7 +135,7 @@ def _check_names(
         unknown = [name for name in given or [] if name not in names]
         if unknown and experiments:
             there = ", ".join(sorted(names))
-            raise click.UsageError(f"{option}: no {unknown[0]!r}; there are {there}")
+            raise click.UsageError(f"{option}: no {unknown[0]!r}; the names are {there}.")
 
 
 def _available(
@@ -113,8 +144,8 @@ def _available(
     data_dir: str | None,
     output: Path,
 ) -> list[str]:
-    """The problems that can be loaded; the others are named, with the way to get them."""
-    from genmetric.study.problems import PROBLEMS, load_problem
+    """Return the datasets that can be loaded; report how to get the others."""
+    from genmetric.reproduction._problems import PROBLEMS, load_problem
 
     names = list(dict.fromkeys(p for e in experiments for p in e.problems))
     found, missing = [], {}
@@ -129,7 +160,7 @@ def _available(
     for name, reason in missing.items():
         click.echo(f"{name} is left out: {reason}", err=True)
     if not found:
-        raise click.ClickException("none of the data sets could be loaded")
+        raise click.ClickException("none of the datasets could be loaded.")
     return found
 
 
@@ -143,9 +174,9 @@ def _run(
     data_dir: str | None,
     output: Path,
 ) -> int:
-    """Run what is missing, with a bar; the number of tasks that failed."""
-    from genmetric._extras import need
-    from genmetric.study.runner import Done, plan, run
+    """Run the missing tasks with a progress bar; return the number of tasks that failed."""
+    from genmetric._optional import import_optional
+    from genmetric.reproduction._runner import Done, plan, run
 
     options = {"problems": datasets, "methods": methods, "n_splits": splits}
     done = store.read()
@@ -153,8 +184,8 @@ def _run(
     tasks = plan(experiments, **options, done=done)  # type: ignore[arg-type]
     if not tasks:
         return 0
-    progress_module = need("rich.progress", "cli")
-    console = need("rich.console", "cli").Console(stderr=True)
+    progress_module = import_optional("rich.progress", "cli")
+    console = import_optional("rich.console", "cli").Console(stderr=True)
     progress = progress_module.Progress(
         progress_module.TextColumn("{task.description}"),
         progress_module.BarColumn(),
@@ -163,7 +194,7 @@ def _run(
         progress_module.TextColumn("{task.fields[left]}"),
         console=console,
     )
-    # A timing beside another process is the time of both.
+    # Timings are taken without other processes.
     timed = [task for task in tasks if task.methods[0].family == "timing"]
     others = [task for task in tasks if task.methods[0].family != "timing"]
     failed: list[Done] = []
@@ -189,7 +220,9 @@ def _run(
             failed += run(others, store, n_jobs=jobs, report=report, **directories)
             failed += run(timed, store, n_jobs=1, report=report, **directories)
         except KeyboardInterrupt:
-            console.print(f"Stopped. {store.path} has all that was done; run again to go on.")
+            console.print(
+                f"Stopped. {store.path} has the results so far; run the command again to continue."
+            )
             raise
     return len(failed)
 
@@ -209,17 +242,17 @@ def _show(
     quick: bool,
 ) -> None:
     """Print the tables and write the files."""
-    from genmetric._extras import need
-    from genmetric.study.output import (
+    from genmetric._optional import import_optional
+    from genmetric.reproduction._pages import (
         isomap_table,
         rankings,
         text_tables,
         write_files,
         write_page,
     )
-    from genmetric.study.tables import collect, rank_note
+    from genmetric.reproduction._tables import collect, rank_note
 
-    console = need("rich.console", "cli").Console()
+    console = import_optional("rich.console", "cli").Console()
     records = store.read()
     all_results = [collect(experiment, records) for experiment in experiments]
     for results in all_results:
@@ -235,5 +268,5 @@ def _show(
     try:
         written.append(write_page(all_results, output / "report.html", isomap=isomap))
     except ImportError as error:
-        click.echo(f"No page: {error}", err=True)
+        click.echo(f"No report: {error}", err=True)
     console.print("Written: " + ", ".join(str(path) for path in written), soft_wrap=True)
