@@ -16,7 +16,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from tuning import load
 
-from genmetric import FactorModel, GaussianMixtureModel, GaussianModel, GenerativeMetric
+from genmetric import GaussianMixtureModel, GaussianModel, GenerativeMetric
+from genmetric.experimental import FactorModel
 
 PAGE = REPOSITORY / "docs" / "class_models.md"
 K = 5
@@ -167,7 +168,7 @@ def main():
     real_sets(tables[-1], SHORT, FACTORS, options.splits)
     tables.append(likelihoods(options.splits))
     if options.splits != 10:
-        return  # a part of the page is no page
+        return  # a part of the tables does not replace the page
     head = PAGE.read_text("utf-8").split("<!-- tables -->")[0]
     versions = (
         f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "

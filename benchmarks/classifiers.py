@@ -2,9 +2,8 @@
 
 Letters (12000 random training rows) and MNIST (60000 training rows, deskewed, 40 principal
 components), the metric M^UNI with plain covariances. All classifiers use all cores. The times of a
-table are the best of a few rounds in which the classifiers take turns, so that a busy machine slows
-all of them alike. MNIST is left out where there is no ``mnist.npz`` in the directory that
-GENMETRIC_DATA names or in ``../shared/data`` beside the repository.
+table are the best of a few rounds in which the classifiers alternate, so that other load affects all
+of them. MNIST is skipped without the file ``mnist.npz`` in the directory GENMETRIC_DATA.
 """
 
 import os
@@ -13,13 +12,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from measure import REPOSITORY, Table, progress
+from measure import Table, progress
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
 from genmetric import GenerativeMetric
 from genmetric.datasets import deskew, load_letter, load_mnist
-from genmetric.density import Frame, class_statistics, fit_gaussians
+from genmetric.density import Scaling, class_statistics, fit_gaussians
 from genmetric.neighbors import (
     EnergyClassifier,
     LocalMetricClassifier,
@@ -37,7 +36,7 @@ def data_sets():
     order = np.random.default_rng(0).permutation(len(X))
     train, test = order[:12000], order[12000 : 12000 + N_QUERIES]
     yield "Letters", X[train], y[train], X[test], y[test]
-    data_dir = os.environ.get("GENMETRIC_DATA", REPOSITORY.parent / "shared" / "data")
+    data_dir = os.environ.get("GENMETRIC_DATA", "data")
     if not (Path(data_dir) / "mnist.npz").exists():
         progress("no MNIST")
         return
@@ -72,9 +71,9 @@ def energies():
         votes = KNeighborsClassifier(3, algorithm="brute").fit(A, y)
         runs = [("votes", votes, "predict")]
         for scale in (0.3, 1.0, 3.0):
-            model = EnergyClassifier(margin_scale=scale, n_jobs=-1).fit(A, y)
-            runs += [(f"energy, margin_scale={scale}", model, "predict")]
-            runs += [(f"energy, margin_scale={scale}", model, "decision_function")]
+            model = EnergyClassifier(margin_scale=scale, energy="one-sided", n_jobs=-1).fit(A, y)
+            runs += [(f"one-sided energy, margin_scale={scale}", model, "predict")]
+            runs += [(f"one-sided energy, margin_scale={scale}", model, "decision_function")]
         times = in_turns([partial(getattr(model, way), B) for _, model, way in runs])
         for (text, model, way), seconds in zip(runs, times, strict=True):
             error = f"{100 * (1 - model.score(B, labels)):.2f}" if way == "predict" else ""
@@ -94,9 +93,9 @@ def local():
         ["data", "interpolation", "error, %", "queries a second", "rows examined, %"],
     )
     for name, X, y, Z, labels in data_sets():
-        frame, codes = Frame.of(X), np.unique(y, return_inverse=True)[1]
+        frame, codes = Scaling.of(X), np.unique(y, return_inverse=True)[1]
         models = fit_gaussians(class_statistics(X, codes, codes.max() + 1, frame=frame))
-        index, queries = SearchRows.of(frame.inward(X)), frame.inward(Z)
+        index, queries = SearchRows.of(frame.apply(X)), frame.apply(Z)
         for weight in (0.01, 0.1, 0.5, 1.0):
             model = LocalMetricClassifier(interpolation=weight, n_jobs=-1).fit(X, y)
             (seconds,) = in_turns([partial(model.predict, Z)])

@@ -3,7 +3,7 @@
 from measure import Table, gaussian_classes, progress, seconds, short
 from solvers import problem
 
-from genmetric.geometry.summation import choose_solver, sum_local_metrics
+from genmetric.geometry._summation import choose_solver, sum_local_metrics
 
 
 def crossover():

@@ -5,7 +5,7 @@ from measure import Table, gaussian_classes, progress, seconds, short
 from threadpoolctl import threadpool_limits
 
 from genmetric import GenerativeMetric
-from genmetric.metric import rounds
+from genmetric.metric import _density_weighting as rounds
 
 ROWS = 64
 
@@ -24,18 +24,18 @@ def bare_pass(z, rate):
 def count_passes(metric, X, y):
     """Passes over all pairs of rows that a fit makes."""
     made = []
-    call = rounds.KernelDensityWeights.__call__
+    call = rounds.KernelLogDensity.__call__
 
     def counted(self, L):
         density = call(self, L)
         made.append(self.n_passes)
         return density
 
-    rounds.KernelDensityWeights.__call__ = counted
+    rounds.KernelLogDensity.__call__ = counted
     try:
         metric.fit(X, y)
     finally:
-        rounds.KernelDensityWeights.__call__ = call
+        rounds.KernelLogDensity.__call__ = call
     return made[-1]
 
 

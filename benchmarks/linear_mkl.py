@@ -1,11 +1,11 @@
-"""Linear combination, revisited (section sOther of the paper).
+"""Linear combination, revisited (section 3.3 of the paper).
 
-Could multiple kernel learning find better weights than equal ones for a convex combination of
-metrics? Regional metrics M_p have linear kernels x'M_p x'; SimpleMKL learns their weights d, and
-sum_p d_p M_p is a metric again. Errors in per cent over random splits 60/20/20, features in
-[-1, 1], C (in 2^-3, 2^-1, ..., 2^11) and the number of neighbours by validation error:
+The study compares learned with equal weights of a convex combination of metrics. Regional metrics
+M_p have linear kernels x'M_p x'; SimpleMKL learns their weights d, and sum_p d_p M_p is a metric.
+Figures are errors in per cent over random splits 60/20/20, with features in [-1, 1]. C (2^-3, 2^-1,
+..., 2^11) and the number of neighbours are selected by the validation error:
 
-- a linear support vector machine on Euclidean rows, on the average metric, on the learned one;
+- a linear support vector machine under the Euclidean, the average and the learned metric;
 - nearest neighbours with the same three metrics.
 
 ``python benchmarks/linear_mkl.py [SPLITS]`` prints a Markdown table.
@@ -37,12 +37,12 @@ COLUMNS = (
 
 
 def unit(M, X):
-    """The metric scaled so that the linear kernel has a mean diagonal of one, as SimpleMKL does."""
+    """Scale the metric to a mean diagonal of one of its linear kernel, as in SimpleMKL."""
     return M / np.einsum("ij,jk,ik->i", X, M, X).mean()
 
 
 def svm_error(M, X, y, train, val, test):
-    """Test error of a linear machine under a metric, C by validation."""
+    """Compute the test error of a linear SVM under a metric, with C selected by validation."""
     kernel = metric_kernel(unit(M, X[train]), "linear")
     best = (np.inf, np.inf)
     for C in C_GRID:
@@ -54,7 +54,7 @@ def svm_error(M, X, y, train, val, test):
 
 
 def neighbor_error(M, X, y, train, val, test):
-    """Test error of nearest neighbours under a metric, their number by validation."""
+    """Compute the test error of nearest neighbours, with their number selected by validation."""
     Z = X @ symmetric_root(M)
     best = (np.inf, np.inf)
     for k in NEIGHBORS:
@@ -66,7 +66,7 @@ def neighbor_error(M, X, y, train, val, test):
 
 
 def learn(metrics, X, y, train, val, test):
-    """Test error of SimpleMKL with C by validation, its metric, and how many weights it used."""
+    """Return the test error of SimpleMKL, its metric and its number of non-zero weights."""
     kernels = [metric_kernel(M, "linear") for M in metrics]
     best = None
     for C in C_GRID:
@@ -83,7 +83,7 @@ def one_split(X, y, seed, n_regions):
     rows = np.random.default_rng(seed).permutation(len(X))
     split = np.split(rows, [round(0.6 * len(X)), round(0.8 * len(X))])
     train = split[0]
-    X = X - X[train].mean(axis=0)  # a linear machine with an offset does not see the difference
+    X = X - X[train].mean(axis=0)  # a linear SVM with an intercept is invariant to this
     regional = RegionalKernels(n_regions, shrinkage=None, random_state=seed)
     regional.fit(X[train], y[train])
     average = RegionalKernels(1, shrinkage=None).fit(X[train], y[train]).metrics_[0]

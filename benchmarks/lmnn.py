@@ -1,18 +1,14 @@
-"""``genmetric.lmnn.LMNN`` against metric-learn's LMNN, and alone on larger data.
+"""Compare the LMNN of this package with metric-learn's: accuracy on few samples, time on many.
 
-metric-learn 0.7 does not run on scikit-learn 1.8 or newer, so the script makes it an environment
-of its own in the user's cache folder, once, and fits it there on the same arrays. Both start from
-the Euclidean metric with 3 targets and equal weights, so that they minimise the same function,
-which is then evaluated for both by this package. Letters has whole-numbered features and many
-ties between neighbours; a jitter of 0.001 decides them before either package does.
+    python benchmarks/lmnn.py few --peer /path/to/python      # error rates, n < 10 n_features
+    python benchmarks/lmnn.py speed --peer /path/to/python    # time and memory of one fit
+    python benchmarks/lmnn.py speed --large                   # Letters 12000 and MNIST 60000
+    python benchmarks/lmnn.py classes                         # many classes of embeddings
 
-    python benchmarks/lmnn.py                     # Letters, 2000 rows, both packages
-    python benchmarks/lmnn.py --large             # and Letters 12000, MNIST-PCA-40 with 60000
-    python benchmarks/lmnn.py --large --only-ours
-
-MNIST is read from the data directory of ``--data`` or the environment variable GENMETRIC_DATA.
-Every fit runs in a process of its own, whose peak memory is given, with one BLAS thread: more make
-metric-learn slower, and genmetric spreads its work over threads of its own.
+metric-learn 0.7 does not run on scikit-learn 1.8 or newer. ``--peer`` is the Python interpreter of
+an environment with ``metric-learn "scikit-learn<1.8"``; its fits run in a subprocess on the same
+arrays. Without it, only this package runs. MNIST is read from the data directory of ``--data`` or
+the environment variable GENMETRIC_DATA. Fits use one BLAS thread.
 """
 
 from __future__ import annotations
@@ -23,137 +19,221 @@ import os
 import subprocess
 import sys
 import tempfile
-import venv
+import warnings
 from pathlib import Path
 
 import numpy as np
+from few_samples import FEW_SAMPLES, embedding_classes, split
+from sklearn.base import clone
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import normalize
 
+from genmetric import LMNN, GenerativeMetric
 from genmetric.datasets import load_letter, load_mnist
-from genmetric.lmnn import lmnn_objective, target_neighbors
+from genmetric.geometry._factor import symmetric_root
+from genmetric.metric import lmnn_objective, target_neighbors
+from genmetric.metric._lmnn import whitening
 
-REQUIREMENTS = ["metric-learn==0.7.0", "scikit-learn<1.8"]
-BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 N_NEIGHBORS = 3
 
-#: Fits in a process of its own; both scripts read rows.npz and write components.npy beside it.
-OURS = """
+#: Methods of the study "few".
+FEW_SAMPLES_METHODS = {
+    "GenerativeMetric": GenerativeMetric(),
+    "LMNN": LMNN(),
+    "LMNN, plain objective": LMNN(early_stopping=False),
+}
+
+#: Fits in a process of its own: reads samples.npz and writes components.npy.
+SCRIPT = """
 import json, resource, sys, time
 import numpy as np
-from genmetric.lmnn import LMNN
-data, options = np.load("rows.npz"), json.loads(sys.argv[1])
+from {package} import LMNN
+data, options = np.load("samples.npz"), json.loads(sys.argv[1])
 start = time.perf_counter()
 metric = LMNN(**options).fit(data["X"], data["y"])
 seconds = time.perf_counter() - start
 np.save("components.npy", metric.components_)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps([seconds, peak, metric.n_iter_]))
+print(json.dumps([seconds, peak, int(metric.n_iter_)]))
 """
-THEIRS = OURS.replace("genmetric.lmnn", "metric_learn")
+PACKAGES = {"genmetric": "genmetric.metric", "metric-learn": "metric_learn"}
 
 
-def metric_learn_python() -> Path:
-    """The interpreter of an environment with metric-learn, made at the first call."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    home = cache / "genmetric" / "metric-learn-0.7.0"
-    python = home / ("Scripts" if os.name == "nt" else "bin") / "python"
-    if not (home / "ready").exists():
-        print(f"Installing {', '.join(REQUIREMENTS)} into {home} ...", flush=True)
-        venv.create(home, clear=True, with_pip=True)
-        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        subprocess.run([*pip, *REQUIREMENTS], check=True)
-        (home / "ready").touch()
-    return python
-
-
-def fit(python, script, X, y, options, repeats=1):
-    """Shortest time, least peak memory in MB, iterations and components of a few fits."""
+def fit_in_process(python, package, X, y, options):
+    """Return seconds, peak memory in MB, iterations and components of one fit."""
     with tempfile.TemporaryDirectory() as folder:
-        np.savez(Path(folder) / "rows.npz", X=X, y=y)
-        runs = []
-        for _ in range(repeats):
-            done = subprocess.run(
-                [python, "-W", "ignore", "-c", script, json.dumps(options)],
-                cwd=folder,
-                env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-                check=True,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            runs.append(json.loads(done.stdout))
+        np.savez(Path(folder) / "samples.npz", X=X, y=y)
+        script = SCRIPT.format(package=PACKAGES[package])
+        done = subprocess.run(
+            [python, "-W", "ignore", "-c", script, json.dumps(options)],
+            cwd=folder,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        seconds, peak, n_iter = json.loads(done.stdout)
         components = np.load(Path(folder) / "components.npy")
-    seconds, peak, n_iter = (min(column) for column in zip(*runs, strict=True))
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return seconds, peak / unit, n_iter, components
 
 
-def test_error(L, X, y, X_test, y_test):
-    """Error of the 3 nearest neighbours in the space of L, in per cent."""
+def error_rate(L, X, y, X_test, y_test):
+    """Return the error of 3 nearest neighbours in the space of L, in per cent."""
     center = X.mean(axis=0)
     knn = KNeighborsClassifier(N_NEIGHBORS).fit((X - center) @ L.T, y)
     return 100 * (1 - knn.score((X_test - center) @ L.T, y_test))
 
 
-def compare(fits, X, y, X_test, y_test, *, evaluate):
-    """One line for each fit: a name, an interpreter, a script, options, repeats."""
-    x, codes = X - X.mean(axis=0), np.unique(y, return_inverse=True)[1]
-    targets = target_neighbors(x, codes, N_NEIGHBORS)
-    print(f"{'':40}{'fit':>10}{'peak':>10}{'iterations':>12}{'objective':>13}{'kNN error':>11}")
-    error = test_error(np.eye(X.shape[1]), X, y, X_test, y_test)
-    print(f"{'Euclidean':40}{'':45}{error:>9.2f} %", flush=True)
-    for name, python, script, options, repeats in fits:
-        seconds, peak, n_iter, L = fit(python, script, X, y, options, repeats)
-        value = f"{lmnn_objective(L, x, codes, targets)[0]:.2f}" if evaluate(options) else ""
-        error = test_error(L, X, y, X_test, y_test)
-        print(
-            f"{name:40}{seconds:>8.2f} s{peak:>7.0f} MB{n_iter:>12}{value:>13}{error:>9.2f} %",
-            flush=True,
-        )
-    print()
+def compare_few_samples(arguments):
+    """Print a table of error rates on data sets with fewer than 10 samples per feature.
+
+    Splits are the outer loop, and each result is one line of the file of ``--store``, so that an
+    interrupted run continues where it stopped and can be tabulated at any time.
+    """
+    names = arguments.sets.split(";") if arguments.sets else list(FEW_SAMPLES)
+    store = Path(arguments.store) if arguments.store else None
+    known = store.read_text().splitlines() if store and store.exists() else []
+    scores = {(name, seed): row for name, seed, row in map(json.loads, known)}
+    for seed in range(arguments.splits):
+        for name in names:
+            if (name, seed) in scores:
+                continue
+            row = scores[name, seed] = errors_of_split(name, seed, arguments.peer)
+            if store:
+                with store.open("a") as file:
+                    file.write(json.dumps([name, seed, row]) + "\n")
+    print_few_samples(names, scores)
 
 
-def ours(init, n_jobs, repeats=3):
-    options = {"n_neighbors": N_NEIGHBORS, "init": init, "n_jobs": n_jobs}
-    return f"genmetric, init={init!r}, n_jobs={n_jobs}", sys.executable, OURS, options, repeats
+def errors_of_split(name, seed, peer):
+    """Return the error rate of each method on one random split."""
+    X, y, X_test, y_test = split(name, seed)
+    factors = {"Euclidean": np.eye(X.shape[1])}
+    for label, metric in FEW_SAMPLES_METHODS.items():
+        factors[label] = clone(metric).fit(X, y).components_
+    if peer:
+        options = {"n_neighbors": N_NEIGHBORS, "init": "identity"}
+        factors["metric-learn"] = fit_in_process(peer, "metric-learn", X, y, options)[-1]
+    return {label: error_rate(L, X, y, X_test, y_test) for label, L in factors.items()}
 
 
-def theirs(python, learn_rate):
-    options = {"n_neighbors": N_NEIGHBORS, "init": "identity", "learn_rate": learn_rate}
-    return f"metric-learn, learn_rate={learn_rate:g}", python, THEIRS, options, 1
+def print_few_samples(names, scores):
+    """Print means and standard errors, and the difference of LMNN and metric-learn."""
+    for name in names:
+        rows = [row for (known, _), row in scores.items() if known == name]
+        if len(rows) < 2:
+            continue
+        if name == names[0]:
+            print("| set | samples | features | splits | " + " | ".join(rows[0]) + " |")
+            print("| --- " * (4 + len(rows[0])) + "|")
+        columns = {label: np.array([row[label] for row in rows]) for label in rows[0]}
+        cells = [_mean_and_stderr(column) for column in columns.values()]
+        X = split(name, 0)[0]
+        print(f"| {name} | {len(X)} | {X.shape[1]} | {len(rows)} | {' | '.join(cells)} |")
+        if "metric-learn" in columns:
+            difference = columns["LMNN"] - columns["metric-learn"]
+            print(f"  LMNN - metric-learn: {_mean_and_stderr(difference, 2)}", file=sys.stderr)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=2000, help="training rows of the comparison")
-    parser.add_argument("--large", action="store_true", help="also Letters 12000 and MNIST 60000")
-    parser.add_argument("--only-ours", action="store_true", help="leave metric-learn out")
-    parser.add_argument("--data", default=BESIDE if BESIDE.is_dir() else None, help="for MNIST")
-    arguments = parser.parse_args()
+def _mean_and_stderr(values, decimals=1):
+    stderr = values.std(ddof=1) / np.sqrt(len(values))
+    return f"{values.mean():.{decimals}f} ± {stderr:.{decimals}f}"
+
+
+def compare_speed(arguments):
+    """Print time, memory, objective and error of single fits."""
     rng = np.random.default_rng(0)
-
     X, y = load_letter(return_X_y=True)
     order = rng.permutation(len(X))
+    # Letters has integer features and many ties between neighbours; a jitter resolves them.
     X, y = X[order] + rng.uniform(-5e-4, 5e-4, X.shape), y[order]
     test = slice(14_000, None)
-    print(f"Letters, {arguments.rows} rows, {X.shape[1]} features, {len(np.unique(y))} classes")
-    fits = [ours("identity", 1), ours("identity", -1), ours("auto", 1)]
-    if not arguments.only_ours:
-        python = metric_learn_python()
-        fits += [theirs(python, rate) for rate in (1e-7, 1e-6)]
-    train = slice(arguments.rows)
-    compare(fits, X[train], y[train], X[test], y[test], evaluate=lambda o: o["init"] == "identity")
+    plain = {"n_neighbors": N_NEIGHBORS, "init": "identity"}
+    ours = [("genmetric", sys.executable, o) for o in ({}, plain | {"early_stopping": False})]
+    peer = []
+    if arguments.peer:
+        rates = (1e-7, 1e-6)
+        peer = [("metric-learn", arguments.peer, plain | {"learn_rate": r}) for r in rates]
+    train = slice(2000)
+    print("Letters, 2000 samples")
+    _print_fits([*ours, *peer], X[train], y[train], X[test], y[test])
     if arguments.large:
-        print("Letters, 12000 rows")
         train = slice(12_000)
-        fits = [ours("identity", -1, 1), ours("auto", -1, 1)]
-        compare(fits, X[train], y[train], X[test], y[test], evaluate=lambda o: o["init"] != "auto")
+        print("Letters, 12000 samples")
+        _print_fits(ours, X[train], y[train], X[test], y[test])
         X, y = load_mnist(return_X_y=True, data_dir=arguments.data)
         X = np.asarray(X, np.float32) / 255
         X = PCA(40, random_state=0).fit(X[:60_000]).transform(X).astype(float)
-        print("MNIST, 40 principal components, 60000 rows")
         train, test = slice(60_000), slice(60_000, None)
-        compare(fits, X[train], y[train], X[test], y[test], evaluate=lambda o: o["init"] != "auto")
+        print("MNIST, 40 principal components, 60000 samples")
+        _print_fits(ours, X[train], y[train], X[test], y[test])
+
+
+def _print_fits(fits, X, y, X_test, y_test):
+    x, codes = X - X.mean(axis=0), np.unique(y, return_inverse=True)[1]
+    targets = target_neighbors(x, codes, N_NEIGHBORS)
+    error = error_rate(np.eye(X.shape[1]), X, y, X_test, y_test)
+    print(f"{'Euclidean':72}{error:>30.2f} %", flush=True)
+    for package, python, options in fits:
+        seconds, peak, n_iter, L = fit_in_process(python, package, X, y, options)
+        value = lmnn_objective(L, x, codes, targets)[0]
+        error = error_rate(L, X, y, X_test, y_test)
+        name = f"{package} {options}"
+        print(
+            f"{name:72}{seconds:7.1f} s{peak:6.0f} MB{n_iter:5}{value:12.1f}{error:7.2f} %",
+            flush=True,
+        )
+
+
+def compare_many_classes(arguments):
+    """Print error, time and memory on simulated embeddings with many classes."""
+    X, y, X_test, y_test = embedding_classes(arguments.classes, 480, 15, seed=0)
+    n_samples, n_features = X.shape
+    print(f"{arguments.classes} classes, {n_samples} training samples, {n_features} features")
+    print("| map | seconds | MB | iterations | 1-NN error | with cosine |")
+    print("| --- | --- | --- | --- | --- | --- |", flush=True)
+
+    def print_row(name, L, cost="| | "):
+        errors = []
+        for unit_norm in (False, True):
+            Z, Z_test = (normalize(z) if unit_norm else z for z in (X @ L.T, X_test @ L.T))
+            errors.append(100 * (1 - KNeighborsClassifier(1).fit(Z, y).score(Z_test, y_test)))
+        print(f"| {name} | {cost} | {errors[0]:.1f} | {errors[1]:.1f} |", flush=True)
+
+    print_row("Euclidean", np.eye(n_features))
+    lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(X, y)
+    print_row("LDA, shrinkage auto", lda.scalings_.T)
+    print_row("within-class whitening", symmetric_root(whitening(X, y)))
+    for options in (
+        {"early_stopping": False, "max_iter": 35, "init": "lda"},
+        {},
+        {"n_components": 64},
+    ):
+        seconds, peak, n_iter, L = fit_in_process(sys.executable, "genmetric", X, y, options)
+        print_row(f"LMNN {options}", L, f"{seconds:.0f} | {peak:.0f} | {n_iter}")
+
+
+def main():
+    warnings.simplefilter("ignore")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("study", choices=["few", "speed", "classes"])
+    parser.add_argument("--peer", help="Python interpreter of an environment with metric-learn")
+    parser.add_argument("--splits", type=int, default=20, help="random splits of 'few'")
+    parser.add_argument("--sets", help="data sets of 'few', separated by semicolons")
+    parser.add_argument("--store", help="file of the results of 'few', one JSON line per split")
+    parser.add_argument("--classes", type=int, default=600, help="classes of 'classes'")
+    parser.add_argument("--large", action="store_true", help="Letters 12000 and MNIST in 'speed'")
+    parser.add_argument("--data", help="data directory with MNIST")
+    arguments = parser.parse_args()
+    studies = {
+        "few": compare_few_samples,
+        "speed": compare_speed,
+        "classes": compare_many_classes,
+    }
+    studies[arguments.study](arguments)
 
 
 if __name__ == "__main__":

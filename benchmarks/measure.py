@@ -57,7 +57,7 @@ def gaussian_classes(n_classes, n_features, n_rows, seed=0):
 
 def mnist_pca(n_features):
     """Deskewed MNIST training images by principal components, or None where MNIST is missing."""
-    data_dir = os.environ.get("GENMETRIC_DATA", REPOSITORY.parent / "shared" / "data")
+    data_dir = os.environ.get("GENMETRIC_DATA", "data")
     if not (Path(data_dir) / "mnist.npz").exists():
         return None
     digits = load_mnist(data_dir=data_dir)

@@ -48,7 +48,7 @@ def peers():
             ),
             "Euclidean": _Plain(),
             "LDA": LinearDiscriminantAnalysis(),
-            "QDA (its fit alone)": QuadraticDiscriminantAnalysis(),
+            "QDA (only its fit)": QuadraticDiscriminantAnalysis(),
             "NCA (defaults)": NeighborhoodComponentsAnalysis(random_state=0),
         }
         ours = None

@@ -6,6 +6,7 @@ import sys
 import crossover
 import density_rounds
 import growth
+import many_classes
 import measure
 import numpy as np
 import peers
@@ -22,6 +23,8 @@ BENCHMARKS = {
     "rows": growth.with_rows,
     "memory": growth.memory,
     "density_rounds": density_rounds.density_rounds,
+    "many_classes": many_classes.many_classes,
+    "class_growth": many_classes.class_growth,
     "peers": peers.peers,
 }
 PAGE = measure.REPOSITORY / "docs" / "benchmarks.md"
@@ -33,7 +36,7 @@ def main(names):
         sys.exit(f"No benchmark {', '.join(sorted(unknown))}. There are: {', '.join(BENCHMARKS)}.")
     tables = [BENCHMARKS[name]() for name in names or BENCHMARKS]
     if names:
-        return  # a part of the page is no page
+        return  # a part of the tables does not replace the page
     head = PAGE.read_text().split("<!-- tables -->")[0]
     versions = (
         f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "

@@ -13,8 +13,8 @@ from measure import (
 )
 
 from genmetric.datasets import load_letter
-from genmetric.density import Frame, class_statistics, fit_gaussians
-from genmetric.geometry.summation import choose_solver, sum_local_metrics
+from genmetric.density import Scaling, class_statistics, fit_gaussians
+from genmetric.geometry._summation import choose_solver, sum_local_metrics
 
 # The dense way is linear in the rows; where it takes minutes, fewer rows tell its time a row.
 DENSE_ROWS = {164: 1500, 320: 500, 640: 150}
@@ -23,7 +23,7 @@ N_ROWS = 4000
 
 def problem(X, y, shrinkage="auto"):
     """Class models of all rows, and the frame they are in."""
-    frame = Frame.of(X)
+    frame = Scaling.of(X)
     stats = class_statistics(X, y, int(y.max()) + 1, frame=frame)
     return fit_gaussians(stats, shrinkage=shrinkage), frame
 
@@ -59,8 +59,8 @@ def compare(table, name, X, y, *, shrinkage="auto", tol=1e-2, n_dense=None, n_jo
 COLUMNS = [
     "data",
     "D",
-    "dense, µs a row",
-    "resolvent, µs a row",
+    "dense, µs per sample",
+    "resolvent, µs per sample",
     "faster by",
     "two threads",
     "error of M",
@@ -106,9 +106,9 @@ def third_classes():
     digits = mnist_pca(40)
     if digits is None:
         return table
-    from genmetric.geometry import summation
+    from genmetric.geometry import _summation as summation
 
-    chosen = summation.nodes_pay
+    chosen = summation.use_interpolation_nodes
     X = digits[0]
     for shrinkage in (None, 0.1):
         models, frame = problem(*digits, shrinkage)
@@ -121,7 +121,7 @@ def third_classes():
             (1e-1, True, "nodes"),
             (1.0, False, "left out"),
         ):
-            summation.nodes_pay = lambda *_, pay=pay: pay
+            summation.use_interpolation_nodes = lambda *_, pay=pay: pay
             found = []
 
             def run(m=models, f=frame, t=tol, found=found):
@@ -130,5 +130,5 @@ def third_classes():
             fast = seconds(run, 1)
             error = relative(found[-1].mean(), exact)
             table.add(shrinkage, tol, name, short(fast), f"{short(slow / fast)}x", f"{error:.1e}")
-    summation.nodes_pay = chosen
+    summation.use_interpolation_nodes = chosen
     return table

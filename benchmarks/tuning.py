@@ -1,7 +1,7 @@
 """Errors of GenerativeMetricCV against metrics that are not tuned: ``python benchmarks/tuning.py``.
 
-Writes the tables of docs/tuning.md. Names of data sets as arguments run these alone and write
-nothing; so do ``--splits N``, ``--first-split N`` (other splits) and ``--shares``.
+Writes the tables of docs/tuning.md. With names of datasets as arguments only these run and nothing is
+written; so do ``--splits N``, ``--first-split N`` (other splits) and ``--shares``.
 """
 
 import argparse
@@ -38,13 +38,24 @@ NAMES = [
 ]
 SHARES = (0.6, 0.25)
 
-#: What is compared: name, metric, and k where the metric does not choose it. With one candidate
-#: GenerativeMetricCV chooses k alone; an interpolation of zero is the Euclidean metric.
+
+def one_candidate(interpolation):
+    """Return a search over k only, for one metric; an interpolation of zero is Euclidean."""
+    return GenerativeMetricCV(
+        bases="identity",
+        normalizations="determinant",
+        shrinkages="auto",
+        interpolations=interpolation,
+        n_components=None,
+    )
+
+
+#: Methods to compare: name, metric, and k if the metric does not select it.
 METHODS = {
     "Euclidean, k=5": lambda: (GenerativeMetric(interpolation=0.0), 5),
-    "Euclidean, k chosen": lambda: (GenerativeMetricCV("auto", interpolations=0.0), None),
+    "Euclidean, k chosen": lambda: (one_candidate(0.0), None),
     "GenerativeMetric, k=5": lambda: (GenerativeMetric(), 5),
-    "GenerativeMetric, k chosen": lambda: (GenerativeMetricCV("auto", interpolations=1.0), None),
+    "GenerativeMetric, k chosen": lambda: (one_candidate(1.0), None),
     "CV, cv=None": lambda: (GenerativeMetricCV(cv=None), None),
     "CV": lambda: (GenerativeMetricCV(), None),
 }
@@ -52,7 +63,7 @@ METHODS = {
 
 def load(name):
     """Rows and labels, or None where the set is on this machine nowhere."""
-    data_dir = Path(os.environ.get("GENMETRIC_DATA", REPOSITORY.parent / "shared" / "data"))
+    data_dir = Path(os.environ.get("GENMETRIC_DATA", "data"))
     data_dir = data_dir if data_dir.is_dir() else None
     try:
         bunch = load_dataset(name, data_dir=data_dir, download_if_missing=False)
@@ -160,7 +171,7 @@ def main():
         choice.add(name, *(chosen[name] for chosen in picks))
     tables += [choice, times_table(options.names)]
     if vars(options) != vars(parser.parse_args([])):
-        return  # a part of the page is no page
+        return  # a part of the tables does not replace the page
     head = PAGE.read_text("utf-8").split("<!-- tables -->")[0]
     versions = (
         f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "

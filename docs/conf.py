@@ -23,6 +23,8 @@ extensions = [
 exclude_patterns = ["_build", "generated/**/*.txt", "sg_execution_times.rst"]
 html_static_path = ["_static"]
 html_css_files = ["genmetric.css"]
+# MathJax 3.2.2, one file with its fonts, so that formulas need no network.
+mathjax_path = "mathjax/tex-svg.js"
 templates_path = ["_templates"]
 
 # Links to other projects need the network, and a build without it must pass too.
@@ -35,7 +37,7 @@ if os.environ.get("READTHEDOCS"):
         "sklearn": ("https://scikit-learn.org/stable", None),
     }
 
-# Inherited docstrings refer to scikit-learn's own pages, which only intersphinx knows.
+# Inherited docstrings refer to pages of scikit-learn, which need intersphinx.
 suppress_warnings = [] if os.environ.get("READTHEDOCS") else ["ref.ref"]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -53,6 +55,8 @@ sphinx_gallery_conf = {
     "filename_pattern": r"[/\\]plot_",
     "within_subsection_order": ExplicitOrder(
         [
+            "plot_table_to_model.py",
+            "plot_embeddings_to_search.py",
             "plot_local_metrics.py",
             "plot_error_by_k.py",
             "plot_digit_neighbors.py",
@@ -67,9 +71,12 @@ sphinx_gallery_conf = {
             "plot_peers.py",
             "plot_isomap.py",
             "plot_finite_sample_error.py",
+            "plot_regression_bias.py",
             "plot_solvers.py",
             "plot_row_samples.py",
-            "*",
+            "plot_faiss_isomap.py",
+            "plot_dask.py",
+            "million_vectors.py",
         ]
     ),
     "doc_module": ("genmetric",),
@@ -78,7 +85,7 @@ sphinx_gallery_conf = {
     "nested_sections": False,
     "download_all_examples": False,
     "show_signature": False,
-    "min_reported_time": 1e9,  # a machine's seconds say nothing on another
+    "min_reported_time": 1e9,  # times differ between machines
     "write_computation_times": False,
     "thumbnail_size": (400, 280),
 }
@@ -88,6 +95,13 @@ html_title = "genmetric"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
+    # The list of versions is read from the newest pages, so that old pages show new releases.
+    "switcher": {
+        "json_url": "https://genmetric.readthedocs.io/en/latest/_static/versions.json",
+        "version_match": os.environ.get("READTHEDOCS_VERSION", "latest"),
+    },
+    "check_switcher": False,
+    "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
@@ -95,7 +109,7 @@ html_sidebars = {"index": []}
 
 
 def escape_underscores(*event):
-    """Let ``shape (n_iter_,)`` be a name: reStructuredText takes a last underscore for a link."""
+    """Escape ``shape (n_iter_,)``, where reStructuredText reads the underscore as a link."""
     lines = event[-1]
     for i, line in enumerate(lines):
         if " of shape (" in line:
@@ -103,5 +117,5 @@ def escape_underscores(*event):
 
 
 def setup(app):
-    """Before numpydoc, which listens with priority 500."""
+    """Connect before numpydoc, which has priority 500."""
     app.connect("autodoc-process-docstring", escape_underscores, priority=400)

@@ -1,13 +1,12 @@
 """
-Clusters in a metric that they teach
-====================================
+k-means that learns its metric
+==============================
 
-k-means looks for round clusters. :class:`~genmetric.MetricKMeans` takes turns: clusters are taken for
-classes and give a metric, in which k-means finds clusters anew, until no label changes. Where the
-clusters are long and k-means nearly has them, the turns straighten them out.
+k-means assumes round clusters. :class:`~genmetric.MetricKMeans` alternates: the clusters serve as
+classes and determine a metric, and k-means runs again in this metric, until no label changes. This
+recovers elongated clusters if the first k-means finds them approximately.
 
-The rows are generated, and chosen so that the effect shows: the results pages say what to expect of
-real ones.
+The samples are generated so that the effect is visible; the results pages show real datasets.
 """
 
 # %%
@@ -36,8 +35,8 @@ print(f"{model.n_iter_} rounds, ended by {model.stopped_by_}")
 # %%
 # Before and after
 # ----------------
-# The marks are the centres, in the space of the input; the ellipse is what the metric calls equally
-# far.
+# The crosses are the centres, in the space of the input. All points of the ellipse have the same
+# distance from its centre.
 
 colors = np.array(["#3b7dd8", "#d9730d", "#2e9e5b"])
 angle = np.linspace(0, 2 * np.pi, 100)
@@ -61,11 +60,10 @@ for ax, (name, (labels, centers, metric)) in zip(axes, pictures.items(), strict=
 plt.show()
 
 # %%
-# Real sets, and where it does not help
-# -------------------------------------
-# The same on sets with known classes, nothing tuned. On iris and wine the clusters of k-means nearly
-# are the classes. On vehicle they are not, and the metric sharpens the wrong clusters. So look at the
-# clusters, not at how sharp they are.
+# Real datasets, and where it does not help
+# -----------------------------------------
+# The same on datasets with known classes, with default parameters. On iris and wine the clusters of
+# k-means are nearly the classes. On vehicle they are not, and the metric sharpens the wrong clusters.
 
 print(f"{'adjusted Rand index':<22}{'k-means':>8}{'MetricKMeans':>14}")
 for name in ("iris", "wine", "breast_cancer", "vehicle"):

@@ -1,18 +1,19 @@
 r"""
-Which rows carry the metric: M^UNI, M^KDE and M^GMM
-===================================================
+Uniform and density-weighted combinations of local metrics
+==========================================================
 
-The metric learned is an average of local metrics, :math:`M = \sum_i \alpha_i M_i` (eq. eConvex).
-``combination`` says with which weights: equal ones (``"uniform"``), or proportional to the density
-of the rows, estimated in the space of the metric, metric and density in turns (Algorithm aDensity)
--- by kernels (``"kde"``) or by one Gaussian a class (``"gmm"``). This example draws the weights over
-a plane.
+The learned metric is an average of local metrics, :math:`M = \sum_i \alpha_i M_i` (equation 10).
+``combination`` selects the weights: equal weights (``"uniform"``), or weights proportional to the
+density of the samples, by kernels (``"kde"``) or by one Gaussian per class (``"gmm"``). The density
+is estimated in the space of the metric, so that density and metric are updated in turns (Algorithm
+1 of the paper). This example plots the weights in the plane.
 """
 
 # %%
 # Three classes with long tails
 # -----------------------------
-# Far-off rows have extreme local metrics, and in a plain average each counts as much as any other.
+# Outlying samples have extreme local metrics, and all samples have the same weight in the uniform
+# average.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,14 +43,15 @@ metrics = {
 # %%
 # The weights
 # -----------
-# The area of a mark is the weight of the row (rows beyond the frame are not shown); crosses are rows of weight zero, which M^GMM holds out
-# to re-label the others by. The ellipse is what the metric calls equally far.
+# The area of a marker is the weight of the sample (samples outside the axes are not shown). Crosses
+# are samples of weight zero, which "gmm" holds out to re-label the others. All points of the ellipse
+# have the same distance from its centre.
 
 angle = np.linspace(0, 2 * np.pi, 100)
 colors = np.array(["#3b7dd8", "#d9730d", "#2e9e5b"])
 
 fig, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharex=True, sharey=True)
-for ax, title, metric in zip(axes, ("UNI", "KDE", "GMM"), metrics.values(), strict=True):
+for ax, title, metric in zip(axes, metrics, metrics.values(), strict=True):
     weights = getattr(metric, "weights_", np.full(len(X), 1 / len(X)))
     used = weights > 0
     size = 22 * weights[used] * used.sum()
@@ -59,21 +61,20 @@ for ax, title, metric in zip(axes, ("UNI", "KDE", "GMM"), metrics.values(), stri
     ellipse = np.linalg.solve(np.linalg.cholesky(unit).T, [np.cos(angle), np.sin(angle)])
     ax.plot(*(0.9 * ellipse + [[5.2], [-3.0]]), color="black", linewidth=2)
     effective = 1 / np.sum(weights**2)
-    ax.set(title=rf"$M^\mathrm{{{title}}}$: as {effective:.0f} equal rows", xlabel="$x_1$")
+    ax.set(title=f"{title}: as {effective:.0f} equal samples", xlabel="$x_1$")
     ax.set(xlim=(-4, 7), ylim=(-4.5, 6), aspect="equal")
 axes[0].set_ylabel("$x_2$")
 plt.show()
 
 # %%
-# The rounds
-# ----------
-# Each round estimates the density in the space of the last metric. They end where the metric stands
-# still.
+# Convergence
+# -----------
+# Each iteration estimates the density in the space of the last metric, until the metric converges.
 
 WeightPathDisplay.from_estimator(metrics["kde"])
 plt.show()
 
 # %%
-# On the paper's eight small sets M^KDE gains on Ionosphere and Image and differs from M^UNI by less than a
-# standard error on the others (:doc:`/results/density`), and it costs a density of every row in every
-# round. The plain average is the default.
+# On the eight small datasets of the paper "kde" has lower errors on Ionosphere and Image and differs
+# from "uniform" by less than a standard error on the others (:doc:`/results/density`). It needs the
+# density of every sample in every iteration. The default is "uniform".

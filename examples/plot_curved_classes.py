@@ -2,13 +2,11 @@
 Curved classes: mixtures as class models
 ========================================
 
-The local metrics follow from a density of each class, and one Gaussian is a poor density of a bent
-class. :class:`~genmetric.GaussianMixtureModel` takes several. This example draws the local metrics of
-both over two half-moons, and then hides the moons among features that are nothing but noise, which the
-metric has to find out.
+The local metrics depend on the density of each class, and one Gaussian is a poor density of a curved
+class. :class:`~genmetric.GaussianMixtureModel` uses several. This example draws the local metrics of
+both for two half-moons, and then adds noise features, which the metric has to suppress.
 
-The rows are generated, and chosen so that the effect shows: the results pages say what to expect of
-real ones.
+The samples are generated so that the effect is visible; the results pages show real datasets.
 """
 
 # %%
@@ -42,25 +40,23 @@ def class_model(n_components):
 # %%
 # Local metrics
 # -------------
-# With one Gaussian a class the ellipses do not know that the classes are bent. With several they turn
-# as the moons do.
+# With one Gaussian per class the ellipses do not follow the curved classes. With several they do.
 
 X, y = draw(400, 0, seed=0)
 fig, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
 for ax, n_components in zip(axes, (1, 3), strict=True):
     metric = GenerativeMetric(class_model=class_model(n_components)).fit(X, y)
     LocalMetricsDisplay.from_estimator(metric, X, y, grid=13, ax=ax)
-    ax.set(title=f"Gaussians a class: {n_components}", xlabel="$x_1$", ylabel="$x_2$")
+    ax.set(title=f"Gaussians per class: {n_components}", xlabel="$x_1$", ylabel="$x_2$")
 axes[0].get_legend().remove()
 plt.show()
 
 # %%
 # Four features of noise
 # ----------------------
-# The error of 3 nearest neighbours on fresh rows, five draws of 300 training rows each. Seen with one
-# Gaussian a class, the moons differ in one oblique direction only; a mixture sees that both of their
-# features matter everywhere and the noise nowhere. Two Gaussians a class do that already; more of them
-# bring nothing here.
+# Error of 3 nearest neighbours on new samples, for five draws of 300 training samples. With one
+# Gaussian per class the moons differ in one oblique direction only; with a mixture both of their
+# features matter and the noise does not. Two Gaussians per class are enough here.
 
 numbers = (1, 2, 3, 4, 6)
 errors = np.empty((1 + len(numbers), 5))
@@ -76,14 +72,14 @@ fig, ax = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
 mean, noise = errors.mean(axis=1), errors.std(axis=1, ddof=1) / np.sqrt(5)
 ax.axhline(mean[0], color="0.5", linestyle="--", label="Euclidean")
 ax.errorbar(numbers, mean[1:], yerr=noise[1:], color="#3b7dd8", marker="o", label="learned metric")
-ax.set(xlabel="Gaussians a class", ylabel="error (%)", ylim=(0, None), xticks=numbers)
+ax.set(xlabel="Gaussians per class", ylabel="error (%)", ylim=(0, None), xticks=numbers)
 ax.set_title("Half-moons among four features of noise")
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Without the noise no metric helps here: in two features, with so many rows, neighbours are near
-# enough under any distance. One Gaussian a class even does harm: with 60 training rows the error was 3.0
-# per cent Euclidean, 6.1 with one Gaussian a class and 3.1 with three. A class model that does not fit is a reason not to
-# use the metric; cross-validation shows it.
+# Without the noise a metric does not help here: with two features and this number of samples,
+# neighbours are near under any distance. One Gaussian per class even increases the error: with 60
+# training samples it was 3.0 per cent with the Euclidean metric, 6.1 with one Gaussian per class and
+# 3.1 with three. Use cross-validation to find out whether a class model fits.

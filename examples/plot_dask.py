@@ -1,18 +1,18 @@
 """
-Rows on a cluster: a metric of dask blocks
-==========================================
+A metric from dask arrays
+=========================
 
-:class:`~genmetric.dask.DaskGenerativeMetric` learns from a dask array or frame, block by block, and
-gives the metric that :class:`~genmetric.GenerativeMetric` finds in all rows at once. Here dask's
-threads do the work; with a ``distributed.Client`` a cluster would, and nothing else would change.
+:class:`~genmetric.dask.DaskGenerativeMetric` learns from a dask array or DataFrame block by block, and
+finds the same metric as :class:`~genmetric.GenerativeMetric` on all samples. Here dask's threads do the
+work; with a ``distributed.Client`` the same code runs on a cluster.
 """
 
 # %%
-# Rows that are made when they are read
-# -------------------------------------
-# Three Gaussian classes in ten dimensions. Two of the dimensions tell the classes apart, the other
-# eight are wide and say nothing. Each block makes its own rows, as a reader of files would read
-# them, so that no more than a few blocks are in memory at any time.
+# Samples generated block by block
+# --------------------------------
+# Three Gaussian classes in ten dimensions. Two dimensions separate the classes; the other eight are
+# noise of large variance. Each block generates its own samples, like a reader of files, so that only a
+# few blocks are in memory at any time.
 
 import dask
 import dask.array as da
@@ -42,9 +42,8 @@ print(X)
 # %%
 # The same metric
 # ---------------
-# Blocks are merged in their own order, so the answer does not depend on which of them is done
-# first: it is bit for bit that of ``fit_batches`` on the same blocks, and that of ``fit`` on all
-# rows together up to rounding.
+# Blocks are merged in order, independent of which finishes first. The result is bit-identical to
+# ``fit_batches`` on the same blocks, and equals ``fit`` on all samples up to rounding.
 
 metric = DaskGenerativeMetric(n_components=2).fit(X, y)
 whole = GenerativeMetric(n_components=2).fit(*dask.compute(X, y))
@@ -54,8 +53,8 @@ print(f"relative difference to fit on all rows: {difference:.0e}")
 # %%
 # Lazy transform, exact neighbours
 # --------------------------------
-# ``transform`` returns a dask array that is computed where it is used; here for one block in
-# sixteen. ``kneighbors`` searches all blocks and merges what they find.
+# ``transform`` returns a lazy dask array; here one block in sixteen is computed. ``kneighbors`` searches
+# all blocks and merges the results.
 
 Z = metric.transform(X)
 shown, labels = dask.compute(Z[:1500], y[:1500])
@@ -69,7 +68,7 @@ for name, found in (("Euclidean", euclidean), ("learned", neighbors)):
     print(f"{name:>9}: {agree:.0%} of the five nearest rows have the class of the query")
 
 # %%
-# In the plane of the learned metric the eight wide dimensions are gone.
+# In the space of the learned metric the eight noise dimensions are suppressed.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for axis, points, title in (

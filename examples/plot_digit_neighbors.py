@@ -1,17 +1,16 @@
 """
-The neighbours of digits, before and after
-==========================================
+Nearest neighbours of digits, before and after
+==============================================
 
-What a better error means: images of digits, and which images are nearest to them by pixels and by a
-metric learned from other images. Shown are images that get the wrong neighbours one way or the
-other.
+Images of digits with their nearest images by pixels and by a metric learned from other images. The
+example shows images that have wrong neighbours under one of the two.
 """
 
 # %%
-# Images, reduced
-# ---------------
-# The 8 x 8 images of scikit-learn. The metric is learned on 900 of them, in 30 principal components,
-# and the neighbours are looked for among those; the queries are the other 897.
+# Images
+# ------
+# The 8 x 8 images of scikit-learn. The metric is learned from 900 of them, in 30 principal components,
+# and neighbours are searched among these; the queries are the other 897.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -46,7 +45,8 @@ for name, hits in right.items():
 # %%
 # Queries on which the two disagree
 # ---------------------------------
-# The four that the metric mends most and the two that it spoils most. A frame is green where the digit is right and red where it is not.
+# The four queries that the metric improves most and the two that it makes worst. Green frames mark
+# neighbours of the same digit, red frames others.
 
 change = right["learned"].sum(axis=1) - right["pixels"].sum(axis=1)
 order = np.argsort(change, kind="stable")

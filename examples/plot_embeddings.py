@@ -2,12 +2,12 @@ r"""
 t-SNE, UMAP and Isomap after the metric
 =======================================
 
-Embeddings start from who is near whom. After ``transform`` a learned metric is plain Euclidean
-distance, so that t-SNE, UMAP and Isomap take the rows as they take any others, alone or at the end of
-a pipeline. This example embeds the vehicle set (18 features, 4 classes) before and after.
+Embeddings depend on neighbours. After ``transform`` the learned distance is the Euclidean distance,
+so that t-SNE, UMAP and Isomap can be used on the transformed samples, directly or at the end of a
+pipeline. This example embeds the vehicle dataset (18 features, 4 classes) before and after.
 
-A picture of the rows that the metric was learned from flatters it: the metric has seen their labels.
-So the metric is learned from one half of the rows and the other half is drawn.
+A plot of the training samples would be too optimistic, because the metric was fitted to their
+labels. Here the metric is learned from one half of the samples and the other half is plotted.
 """
 
 import matplotlib.pyplot as plt
@@ -37,9 +37,9 @@ before = scaler.transform(draw)
 after = metric.transform(before)
 
 # %%
-# Pictures
-# --------
-# Under each, how often the nearest row in the plane is of another class.
+# Embeddings
+# ----------
+# The captions have the fraction of samples whose nearest neighbour in the plane is of another class.
 
 embeddings = {"t-SNE": TSNE(init="pca", random_state=0)}
 if UMAP is not None:
@@ -73,7 +73,7 @@ plt.show()
 # %%
 # In a pipeline
 # -------------
-# One estimator that scales, learns and embeds. Isomap also embeds rows that come later.
+# One estimator that scales, learns and embeds. Isomap can also embed new samples.
 
 pipeline = make_pipeline(StandardScaler(), GenerativeMetric(), Isomap(n_neighbors=10))
 pipeline.fit(learn, y_learn)

@@ -2,10 +2,9 @@
 Error against the number of neighbours, before and after
 ========================================================
 
-How much a learned metric helps, and whether it helps for every number of neighbours k: the
-cross-validated error on four sets, with Euclidean distances of standardised features and after
-:class:`~genmetric.GenerativeMetric`. A metric that only made up for a badly chosen k would lose its
-lead where the grey line is lowest.
+Cross-validated error on four datasets for every number of neighbours k, with Euclidean distances of
+standardised features and after :class:`~genmetric.GenerativeMetric`. A metric that only compensated
+for a badly chosen k would have no advantage where the grey line is lowest.
 """
 
 import matplotlib.pyplot as plt
@@ -36,6 +35,6 @@ fig.legend(display.lines_, display.error_by_k, loc="outside lower center", ncols
 plt.show()
 
 # %%
-# On vehicle two fifths of the errors go at the best k, on segment a third, on german a seventh; the blue
-# line is below the grey one nearly everywhere. On iris the two lie within one or two rows of each other
-# up to k = 10: four features that tell the classes apart without help.
+# At the best k about two fifths of the errors disappear on vehicle, a third on segment and a seventh on
+# german; the blue line is below the grey one nearly everywhere. On iris the two differ by one or two
+# samples up to k = 10: its four features separate the classes without a metric.

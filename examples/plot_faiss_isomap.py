@@ -1,19 +1,18 @@
 r"""
-A neighbour graph shared: faiss before Isomap
+A shared neighbour graph: faiss before Isomap
 =============================================
 
-Isomap, DBSCAN, spectral clustering and others begin with the graph of nearest neighbours.
-:class:`~genmetric.FaissNeighborsTransformer` (``pip install genmetric[ann]``) builds it once, and
-what comes after takes it with ``metric="precomputed"``. Here images of digits are laid out in the
-plane by Isomap, with neighbours in the space of pixels and in that of a metric learned from labels
-of other images.
+Isomap, DBSCAN, spectral clustering and others start from the graph of nearest neighbours.
+:class:`~genmetric.FaissNeighborsTransformer` (extra ``ann``) computes it once, and later estimators
+use it with ``metric="precomputed"``. Here Isomap embeds images of digits in the plane, with
+neighbours in the space of pixels and in the space of a metric learned from labels of other images.
 """
 
 # %%
 # Digits and a metric
 # -------------------
-# A third of scikit-learn's digits lends its labels to the metric; the other rows are embedded and
-# their labels only colour the picture.
+# The metric is learned from a third of scikit-learn's digits. The other samples are embedded; their
+# labels are used only for the colours.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,8 +35,8 @@ spaces = {"pixels": X[show], "learned metric": metric.transform(X[show])}
 # %%
 # One graph, two uses
 # -------------------
-# The transformer stores for every row its 30 nearest and itself. Isomap takes the 12 nearest of
-# them as neighbours; a classifier could take five from the same graph.
+# The transformer stores the 30 nearest neighbours of every sample. Isomap uses 12 of them; a
+# classifier could use five from the same graph.
 
 graphs = {
     name: FaissNeighborsTransformer(n_neighbors=30).fit_transform(rows)
@@ -59,8 +58,8 @@ for ax, (name, graph) in zip(axes, graphs.items(), strict=True):
 # %%
 # The same transformer in a pipeline
 # ----------------------------------
-# DBSCAN reads neighbourhoods off the graph too. Its radius is set so that half of the rows have
-# ten neighbours within it.
+# DBSCAN uses the graph too. Its radius is set so that half of the samples have ten neighbours within
+# it.
 
 for name, rows in spaces.items():
     tenth = FaissNeighborsTransformer().fit(rows).kneighbors(n_neighbors=10)[0][:, -1]

@@ -1,10 +1,11 @@
 """
-What the metric looks at: feature weights, heat map, spectrum
-=============================================================
+Feature contributions, heat map and spectrum of a metric
+=========================================================
 
-A learned metric can be read. Its diagonal, times the variances, says what share of a squared distance
-each feature makes up; its other entries say which features act together; its spectrum, in how many
-directions it measures at all. The Displays of :mod:`genmetric.plot` draw all three.
+A learned metric can be interpreted. The mean share of each feature in squared distances, with the
+correlations of the features taken into account, shows which features matter. The entries off the
+diagonal show which features act together, and the eigenvalues show the number of directions that
+determine distances. The Displays of :mod:`genmetric.plot` draw all three.
 """
 
 import matplotlib.pyplot as plt
@@ -19,10 +20,9 @@ X, y = load_wine(return_X_y=True, as_frame=True)
 model = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X, y)
 
 # %%
-# Weights and spectrum
-# --------------------
-# The intensity of its colour, proline and flavanoids tell the grower of a wine; magnesium hardly does.
-# All 13 features keep some weight, and two directions have most of it.
+# Contributions and spectrum
+# --------------------------
+# The shares sum to 100%. A share is negative if correlated features compensate for the feature.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
 FeatureWeightsDisplay.from_estimator(model, X, ax=left)
@@ -32,14 +32,11 @@ plt.show()
 # %%
 # The matrix
 # ----------
-# A negative entry says that two features make up for each other: wines that differ in both, in the
-# same sense, are nearer than the two differences alone would make them. Flavanoids and the intensity of
-# the colour are such a pair.
+# A negative entry means that two features compensate for each other: wines that differ in both with
+# the same sign are nearer than the two differences suggest. For a positive entry they are farther.
 
 MetricHeatmapDisplay.from_estimator(model, X)
 plt.show()
 
 # %%
-# The weights say what the *distance* uses. They are not importances of features to a classifier: a
-# feature that another one repeats can have a large weight of its own, cancelled by a negative
-# entry beside it.
+# Contributions describe the *distance*. They are not importances of features for a classifier.

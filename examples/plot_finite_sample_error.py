@@ -1,11 +1,11 @@
 r"""
-How fast a nearest neighbour learns, before and after the metric
-================================================================
+Error of the nearest neighbour against the number of samples
+============================================================
 
-With infinitely many training rows the nearest neighbour errs at the same rate under every metric.
-With N rows it errs more, and how much more depends on the metric. This example simulates that
-error against N in the space x of the features and in the space z = Lx of
-:class:`~genmetric.GenerativeMetric`, and puts the theory beside it:
+With infinitely many training samples the error of the nearest neighbour is the same under every
+metric. With N samples it is larger, by an amount that depends on the metric. This example simulates
+the error against N in the space x of the features and in the space z = Lx of
+:class:`~genmetric.GenerativeMetric`, and compares it with the theory:
 
 .. math::
 
@@ -19,9 +19,9 @@ with the constant (and the density it hides) as in
 # %%
 # Two classes
 # -----------
-# Two Gaussians in three dimensions. What tells them apart is mostly a narrow direction, oblique to
-# the features; along the wide ones the classes differ in their widths. A Euclidean neighbour that
-# is near along the wide directions may be far along the narrow one.
+# Two Gaussians in three dimensions. A narrow direction, oblique to the features, separates them best;
+# along the wide directions they differ in variance. A Euclidean neighbour that is near along the wide
+# directions may be far along the narrow one.
 
 import sys
 
@@ -58,10 +58,10 @@ def posterior(X):
 # %%
 # Theory
 # ------
-# The error with infinitely many rows, and the first-order error with N, are averages over rows
-# drawn from the two classes; the metric is the one that many rows give. The excess of the
-# second over the first falls as :math:`N^{-2/D}`, so one N tells all. The average takes many rows,
-# since those far out, whose neighbours are far, weigh much.
+# The error with infinitely many samples and the first-order error with N samples are averages over
+# samples of the two classes; the metric is learned from many samples. The excess is proportional to
+# :math:`N^{-2/D}`, so it is computed for one N. The average needs many samples, because outlying
+# samples, whose neighbours are far, have a large effect.
 
 D = 3
 metrics = {"x": None, "z": GenerativeMetric(shrinkage=None).fit(*draw(20_000)).metric_}
@@ -74,10 +74,10 @@ constant = {
 # %%
 # Simulation
 # ----------
-# Each repetition draws N training rows, fits the metric to them alone, and finds the neighbour x'
-# of each of 2000 new rows x. Given the two rows, their labels differ with probability
-# η(x)(1 - η(x')) + η(x')(1 - η(x)), with η the posterior of one class. The mean of that, less
-# its value at x' = x, is a far less noisy estimate of the excess than a count of errors.
+# Each repetition draws N training samples, fits the metric to them, and finds the neighbour x'
+# of each of 2000 new samples x. Given the two samples, their labels differ with probability
+# η(x)(1 - η(x')) + η(x')(1 - η(x)), with η the posterior of one class. The mean of this
+# probability minus its value at x' = x has a much smaller variance than a count of errors.
 
 sizes = 50 * 2 ** np.arange(9)
 simulated = {space: np.empty((len(sizes), 2)) for space in metrics}
@@ -96,9 +96,9 @@ for i, N in enumerate(sizes):
 # The figure
 # ----------
 # On the left the error itself, on the right its excess over the limit, where the theory is a
-# straight line of slope -2/3. Bars are two standard errors. The theory holds to first order, where
-# a neighbour is near compared with the widths of the classes, which far out it never is; here it
-# lies above the simulated excess throughout, by a third of it at most.
+# straight line of slope -2/3. Bars are two standard errors. The theory holds to first order, if
+# neighbours are near compared with the widths of the classes; here it is above the simulated excess
+# throughout, by at most a third of it.
 
 looks = {
     "x": {"color": "#c44e52", "label": "in x (Euclidean)", "fmt": "o"},
@@ -142,7 +142,6 @@ else:
     plt.show()
 
 # %%
-# Both spaces tend to the same limit at the same rate. What the metric changes is the constant, and
-# that is worth rows: by the theory, z needs about a sixth of the rows that x needs for the same
-# error. (With ``shrinkage="auto"`` the metric of a few dozen rows stays nearer to the Euclidean one,
-# and the first blue points lie higher.)
+# Both errors tend to the same limit at the same rate; the metric changes the constant. By the theory, z
+# needs about a sixth of the samples that x needs for the same error. (With ``shrinkage="auto"`` the
+# metric of a few dozen samples is nearer to the Euclidean one, and the first blue points are higher.)

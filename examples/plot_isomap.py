@@ -2,45 +2,42 @@ r"""
 Handwritten digits unfolded: Isomap in a learned metric
 =======================================================
 
-Isomap lays rows out in the plane so that distances along their neighbour graph are kept. What it
-shows depends on who counts as a neighbour, so a metric that tells classes apart gives another
-picture. This example embeds images of the digits 3, 5 and 9, shrunk to 7 x 7 pixels, three times:
-with Euclidean distances between pixels, with :class:`~genmetric.GenerativeMetric` learned from
-labels, and with the metric that :class:`~genmetric.MetricKMeans` learns without any. The same
-figure is drawn by ``genmetric reproduce isomap``.
+Isomap embeds samples in the plane so that distances along their neighbour graph are preserved, so
+the embedding depends on the metric. This example embeds images of the digits 3, 5 and 9, reduced to
+7 x 7 pixels, three times: with Euclidean distances between pixels, with
+:class:`~genmetric.GenerativeMetric` learned from labels, and with the metric that
+:class:`~genmetric.MetricKMeans` learns without labels. ``genmetric reproduce isomap`` draws the same
+figure.
 """
 
 # %%
 # Images
 # ------
-# 400 images of each digit are embedded; 400 others lend their labels to the metric, so that what
-# the picture shows is not memory. The images are MNIST where a data directory has it (see
-# :func:`~genmetric.datasets.load_dataset`), and otherwise the smaller set of scikit-learn, half
-# and half. Some pixels are dark in every image: a constant feature does no harm.
+# 400 images of each digit are embedded; the metric is learned from 400 others. The images are those
+# of MNIST if the data directory has it (see :func:`~genmetric.datasets.load_dataset`), otherwise the
+# digits of scikit-learn, split in halves. Some pixels are dark in every image; constant features do
+# not affect the result.
 
 import os
 import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from genmetric import MetricKMeans
-from genmetric.study.isomap import digit_images, draw_embeddings, embed, metric_spaces
+from genmetric.reproduction._isomap import digit_images, draw_embeddings, embed, metric_spaces
 
-beside = Path.cwd().resolve().parent / "shared" / "data"
-data_dir = os.environ.get("GENMETRIC_DATA") or (beside if beside.is_dir() else None)
-images = digit_images(data_dir=data_dir)
+images = digit_images(data_dir=os.environ.get("GENMETRIC_DATA"))
 X, y = images.shown
 print(f"{len(y)} images from {images.source}")
 
 # %%
 # Three spaces
 # ------------
-# The learned metrics are linear maps, after which distances are Euclidean. (To learn and embed the
-# same rows, ``make_pipeline(GenerativeMetric(), Isomap())`` does; t-SNE or UMAP take the place of
-# Isomap as they are.)
+# The learned metrics are linear maps, after which distances are Euclidean. To learn from and embed
+# the same samples, use ``make_pipeline(GenerativeMetric(), Isomap())``; t-SNE and UMAP work in the
+# same way.
 
 spaces = metric_spaces(images)
 plain = KMeans(3, n_init=10, random_state=0).fit(X)
@@ -51,11 +48,11 @@ for name, labels in (("k-means", plain.labels_), ("MetricKMeans", learned.labels
     )
 
 # %%
-# Three pictures
-# --------------
-# Under each, how often the nearest neighbour in the plane is another digit, and the silhouette of
-# the digits (1: well apart; 0: on top of each other). The plane has no scale and no up: each is
-# turned and mirrored to lie like the first.
+# Three embeddings
+# ----------------
+# The captions have the fraction of samples whose nearest neighbour in the plane is another digit, and
+# the silhouette of the digits (1: separated; 0: overlapping). Embeddings are defined up to rotation
+# and reflection; each is aligned with the first.
 
 figure = draw_embeddings(embed(spaces), y, figure=plt.figure(figsize=(12, 4.6)))
 if len(sys.argv) > 1:
@@ -64,7 +61,6 @@ else:
     plt.show()
 
 # %%
-# With labels the three digits come apart. Without them the picture is worse than the Euclidean one:
-# the three clusters that k-means finds in the pixels are not the three digits, and the metric
-# sharpens the clusters it is given. That helps where clusters and classes nearly agree to begin
-# with, as on iris and wine.
+# With labels the three digits are separated. Without labels the embedding is worse than the Euclidean
+# one: the three clusters of k-means are not the three digits, and the metric sharpens these clusters.
+# It helps if clusters and classes nearly agree, as on iris and wine.

@@ -1,22 +1,21 @@
 r"""
-Local metrics over a plane: the picture that explains the method
-================================================================
+Local metrics in the plane
+==========================
 
-A nearest neighbour is a little way off. What that costs depends on the direction: along some the
-classes are as likely there as here, along others they are not. From a density of each class,
-:class:`~genmetric.GenerativeMetric` works out at every point the metric that measures directions by
-this cost. This example draws these local metrics as ellipses and their average as the space in
-which it is a circle.
+The nearest neighbour is at some distance from the query. In some directions the class probabilities
+change along this distance, in others they do not. From a density of each class,
+:class:`~genmetric.GenerativeMetric` computes at every point the local metric that removes the effect
+of this change on the error to first order. This example draws local metrics as ellipses, and the
+samples in the space of the averaged metric.
 
-The rows are generated, and chosen so that the effect shows: the results pages say what to expect of
-real ones.
+The samples are generated so that the effect is visible; the results pages show real datasets.
 """
 
 # %%
 # Two classes
 # -----------
-# Two long, narrow classes side by side, oblique to the features. Both features are of like scale, so
-# scaling them changes nothing.
+# Two long, narrow classes, oblique to the features. Both features have similar scales, so that
+# scaling does not change the result.
 
 import sys
 
@@ -31,7 +30,7 @@ rng = np.random.default_rng(1)
 
 
 def draw(n_rows):
-    """Rows of two Gaussians, so many of each, and their labels."""
+    """Draw `n_rows` samples of each of two Gaussians, with their labels."""
     parts = []
     for middle, degrees in (([-0.22, 0.42], 26), ([0.22, -0.42], 34)):
         angle = np.deg2rad(degrees)
@@ -43,17 +42,17 @@ def draw(n_rows):
 X, y = draw(40)
 
 # %%
-# One metric a point
-# ------------------
+# One metric per point
+# --------------------
 # The Gaussians of the two classes give the matrix
 #
 # .. math::
 #
 #     \Phi(x) = \frac{\nabla\nabla p_1(x)}{p_1(x)} - \frac{\nabla\nabla p_2(x)}{p_2(x)} ,
 #
-# and a neighbour found by the metric M errs, on average and to first order, by as much more as
-# :math:`\mathrm{Trace}[M^{-1}\Phi]` says. The local metric is the one of determinant one that makes
-# this trace vanish (eqs. eLocalSDP and eLocal of the paper):
+# and to first order the bias of the error under the metric M is proportional to
+# :math:`\mathrm{Trace}[M^{-1}\Phi]`. The local metric has determinant one and makes this trace
+# vanish (equations 7 and 8 of the paper):
 
 metric = GenerativeMetric(shrinkage=None).fit(X, y)
 at_a_point = [[0.0, 0.0]]
@@ -62,13 +61,12 @@ print("Phi, up to scale and sign", Phi, "local metric", M, sep="\n")
 print(f"trace {np.trace(np.linalg.solve(M, Phi)):.1e}, determinant {np.linalg.det(M):.6f}")
 
 # %%
-# One metric for all
-# ------------------
-# On the left an ellipse is what the local metric calls equally far. It is long where neighbours may
-# come from far off. The metric learned is the average over the rows (eq. eUniform), and on
-# the right are the rows in its space, z = Lx: there it is a circle, and Euclidean neighbours are the
-# right ones. The errors of 3 nearest neighbours are those of fresh rows, averaged over fifty such
-# draws of 80 training rows.
+# The averaged metric
+# -------------------
+# On the left, all points of an ellipse have the same distance from its centre under the local metric.
+# The learned metric is the average over the training samples (equation 11). On the right are the
+# samples in its space, z = Lx, where it is a circle. The errors of 3 nearest neighbours are errors of
+# new samples, averaged over fifty draws of 80 training samples.
 
 errors = []
 for _ in range(50):
@@ -88,7 +86,7 @@ left.set(title=f"Local metrics; error in x {before:.1f} %", xlabel="$x_1$", ylab
 z = metric.transform(X)
 for name, color in (("a", "#3b7dd8"), ("b", "#d9730d")):
     right.scatter(*z[y == name].T, s=18, color=color, alpha=0.75, linewidths=0, label=name)
-right.set(title=f"Rows in z = Lx; error in z {after:.1f} %", xlabel="$z_1$", ylabel="$z_2$")
+right.set(title=f"Samples in z = Lx; error in z {after:.1f} %", xlabel="$z_1$", ylabel="$z_2$")
 right.set_aspect("equal", adjustable="datalim")
 
 if len(sys.argv) > 1:
@@ -97,6 +95,6 @@ else:
     plt.show()
 
 # %%
-# Nothing was searched for: the two Gaussians, one matrix a row, and an average. Where the classes are
-# not Gaussian, a :class:`~genmetric.GaussianMixtureModel` takes their place
+# There was no iterative optimisation: two Gaussians, one matrix per sample, and an average. If the
+# classes are not Gaussian, use a :class:`~genmetric.GaussianMixtureModel` instead
 # (:ref:`sphx_glr_auto_examples_plot_curved_classes.py`).

@@ -1,11 +1,11 @@
 """
-Beside LDA, NCA and LMNN: error and time
-========================================
+Comparison with LDA, NCA and LMNN: error and time
+=================================================
 
-The same nearest neighbours after other ways to learn a linear map: linear discriminants (LDA),
-neighbourhood components (NCA, scikit-learn's) and :class:`~genmetric.LMNN`, on standardised features and,
-but for the iterations of NCA, with their defaults. LDA is faster and simpler; NCA and LMNN descend an objective that is made for
-neighbours.
+Nearest neighbours after several linear maps: linear discriminant analysis (LDA), neighbourhood
+components analysis (NCA, of scikit-learn) and :class:`~genmetric.LMNN`, on standardised features and
+with default parameters, except for the number of iterations of NCA. LDA is faster and simpler; NCA and
+LMNN minimise an objective for nearest neighbours.
 """
 
 from time import perf_counter
@@ -34,8 +34,9 @@ n_splits = 3
 # %%
 # Three random halves of four sets
 # --------------------------------
-# NCA is stopped after 30 of its 50 iterations to keep this page quick, which may cost it something. The
-# Euclidean metric has no fit; it is drawn at a thousandth of a second. Three splits are few: see the bars.
+# NCA is stopped after 30 of its 50 iterations to save time, which may increase its error. The Euclidean
+# metric has no fit and is drawn at a millisecond. The error bars are large because there are only
+# three splits.
 
 errors = np.empty((len(methods), len(sets), n_splits))
 times = np.zeros_like(errors)
@@ -72,7 +73,7 @@ fig.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
 plt.show()
 
 # %%
-# No method wins everywhere. LMNN, which here starts from the metric in closed form, has the least error
-# on three of the four sets and takes several times as long. GenerativeMetric is ahead on ionosphere and
-# second on wine and vehicle; on segment, with its default shrinkage, LDA does better and is faster. ``GenerativeMetricCV`` or ``shrinkage=None`` is worth a try there
+# No method is best everywhere. LMNN starts from the metric in closed form here; it often has the lowest
+# error and takes several times as long. On segment, with many samples per feature, try
+# ``GenerativeMetricCV`` or ``shrinkage=None``
 # (:ref:`sphx_glr_auto_examples_plot_shrinkage.py`).

@@ -2,20 +2,18 @@ r"""
 Kernels of regional metrics: decision regions of SimpleMKL
 ==========================================================
 
-A nonlinear combination of local metrics (eq. eNonlinear): the rows are parted into regions, the local
-metrics of each region averaged, and each average gives Gaussian kernels of many bandwidths.
-:class:`~genmetric.SimpleMKLClassifier` learns which of them a support vector machine should use, and
-how much of each (eq. eMKL). No bandwidth is chosen by hand.
+A nonlinear combination of local metrics (equation 13): the samples are divided into regions, the local
+metrics of each region are averaged, and each average defines Gaussian kernels of many bandwidths.
+:class:`~genmetric.SimpleMKLClassifier` learns the weights of these kernels for a support vector
+machine (equation 14). Bandwidths need not be tuned.
 
-The rows are generated, and chosen so that the effect shows: the results pages say what to expect of
-real ones.
+The samples are generated so that the effect is visible; the results pages show real datasets.
 """
 
 # %%
-# Long classes, few rows
-# ----------------------
-# Three bands that fan out, twenty rows each. Which direction matters depends a little on where one is,
-# and much more on the whole plane's being oblique.
+# Elongated classes, few samples
+# ------------------------------
+# Three elongated classes with different directions, twenty samples each.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,7 +28,7 @@ rng = np.random.default_rng(2)
 
 
 def draw(n_rows):
-    """Rows of three long classes that fan out, and their labels."""
+    """Draw samples of three elongated classes, with their labels."""
     y = np.arange(n_rows) % 3
     along, across = rng.normal(0.0, 1.6, n_rows), rng.normal(0.0, 0.22, n_rows)
     angle = np.deg2rad(np.array([62, 48, 34])[y])
@@ -43,9 +41,10 @@ X, y = draw(60)
 X_test, y_test = draw(4000)
 
 # %%
-# Machines
-# --------
-# Euclidean kernels (``n_regions=0``, eq. eBaseline), those of M^UNI (``n_regions=1``), and those of
+# Support vector machines
+# -----------------------
+# Euclidean kernels (``n_regions=0``, equation 24), those of the average of all local
+# metrics (``n_regions=1``), and those of
 # three regions. All have the same 15 bandwidths.
 
 models = {
@@ -70,9 +69,9 @@ for ax, (name, kernels) in zip(axes, models.items(), strict=True):
 plt.show()
 
 # %%
-# A real set
-# ----------
-# The same on vehicle (18 features, 4 classes, features in [-1, 1]), a third of its rows for training.
+# A real dataset
+# --------------
+# The same for vehicle (18 features in [-1, 1], 4 classes), with a third of the samples for training.
 
 rows, classes = load_vehicle(return_X_y=True)
 split = train_test_split(
@@ -86,9 +85,9 @@ for name, n_regions in (("Euclidean kernels", 0), ("one metric", 1), ("five regi
 # %%
 # Which kernels
 # -------------
-# The weights of the machine in the last picture by region and bandwidth. Most are exactly zero.
-# (On vehicle a single Euclidean Gaussian kernel, its bandwidth tuned by validation, does about as well
-# as the learned ones: see :doc:`/results/nonlinear`.)
+# Weights of the last model by region and bandwidth. Most are exactly zero. On vehicle a single
+# Euclidean Gaussian kernel, with its bandwidth tuned by validation, has about the same error as the
+# learned kernels: see :doc:`/results/nonlinear`.
 
 fig, ax = plt.subplots(figsize=(7, 2.4), layout="constrained")
 table = model.weights_.reshape(3, -1)

@@ -1,10 +1,10 @@
 r"""
-How many rows the average needs
-===============================
+How many samples the average needs
+==================================
 
-The metric is an average over rows, and an average can be had from a sample. ``max_samples`` averages
-the local metrics of some rows only, while the class covariances still see all of them, and
-``metric_stderr_`` says how far off that is.
+The metric is an average over samples and can be estimated from a subset. ``max_samples`` averages the
+local metrics of a random subset, while the class covariances still use all samples, and
+``metric_stderr_`` estimates the error.
 """
 
 from time import perf_counter
@@ -22,10 +22,11 @@ X = minmax_scale(X, (-1, 1))
 train, test = np.split(np.random.default_rng(0).permutation(len(X)), [16_000])
 
 # %%
-# Samples of the letters
+# Subsets of the letters
 # ----------------------
-# 16000 rows, 26 classes. Beside each metric from a sample: its distance from that of all rows, relative
-# to the norm, the standard error that the fit reports, and the error of 3 neighbours of 1000 other rows.
+# 16000 samples, 26 classes. For each subset: the relative distance of its metric from that of all
+# samples, the standard error that the fit reports, and the error rate of 3 nearest neighbours on 1000
+# other samples.
 
 whole = GenerativeMetric(shrinkage=None).fit(X[train], y[train])
 
@@ -67,7 +68,7 @@ for ax in (left, right):
 plt.show()
 
 # %%
-# The neighbours do not mind a metric that is a fifth off: from a few hundred rows on, their error is
-# that of all rows within its noise (half a per cent, with 1000 queries). ``max_samples="auto"`` draws until
-# ``metric_stderr_`` is one per cent; local metrics of letters vary so much that this takes all of them.
-# With more rows than fit in memory, see :doc:`/guide/large_data`.
+# The error rate is insensitive to errors of the metric: from a few hundred samples on it equals that of
+# all samples within its standard error (half a per cent, with 1000 queries). ``max_samples="auto"``
+# draws samples until ``metric_stderr_`` is one per cent; local metrics of letters vary so much that this
+# needs all of them. For samples that do not fit in memory, see :doc:`/guide/large_data`.

@@ -1,12 +1,12 @@
 r"""
-Few rows: shrinkage, and letting GenerativeMetricCV choose
-==========================================================
+Shrinkage with few samples, and its selection
+=============================================
 
-The metric is made of class covariances, and a covariance of D features has D(D+1)/2 numbers: with
-few rows a class they are mostly noise. ``shrinkage`` pulls each covariance towards a round one;
-:class:`~genmetric.GenerativeMetricCV` chooses how far, by the leave-one-out error of the neighbours.
-This example learns from more and more rows of two sets and measures on the rest: breast cancer (30
-features, 2 classes) and vehicle (18 features, 4 classes).
+The metric depends on class covariances, and the covariance of D features has D(D+1)/2 parameters: with
+few samples per class their estimates are noisy. ``shrinkage`` moves each covariance towards a multiple
+of the identity; :class:`~genmetric.GenerativeMetricCV` selects the amount by the leave-one-out error
+of nearest neighbours. This example learns from an increasing number of samples of two datasets and
+tests on the others: breast cancer (30 features, 2 classes) and vehicle (18 features, 4 classes).
 """
 
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ methods = {
     'shrinkage="auto"': GenerativeMetric(),
     "shrinkage=0.5": GenerativeMetric(shrinkage=0.5),
     "GenerativeMetricCV": GenerativeMetricCV(
-        (None, "auto", 0.1, 0.5), interpolations=(0.5, 1.0), n_neighbors=3, random_state=0
+        interpolations=(0.5, 1.0), n_components=None, n_neighbors=3, random_state=0
     ),
 }
 sizes = (40, 80, 160, 320)
@@ -75,8 +75,7 @@ axes[0].legend(frameon=False)
 plt.show()
 
 # %%
-# No one amount is right. Plain maximum likelihood ruins the metric where a class has about as many rows
-# as there are features: breast cancer at 40 and 80 rows, vehicle at 80. With more rows it is the best
-# there is for vehicle, and still behind no metric at all on breast cancer. ``"auto"``, the default, is
-# never a disaster and up to five points behind the best on vehicle; the choice by leave-one-out error is
-# within a point or two of the better one throughout.
+# The best amount depends on the data. Maximum likelihood (``None``) gives a bad metric if a class has
+# about as many samples as features: breast cancer at 40 and 80 samples, vehicle at 80. With more samples
+# it is the best choice on vehicle, but not on breast cancer. ``"auto"``, the default, is never far from
+# the Euclidean metric or better; the selection by leave-one-out error is near the best throughout.

@@ -2,10 +2,9 @@ r"""
 The resolvent solver against eigendecompositions
 ================================================
 
-The paper takes one eigendecomposition a row, O(D³). ``solver="resolvent"`` adds up the same local
-metrics in O(D²) a row (:doc:`/solver` says how). This example times both on two classes of more and
-more features, on one thread, and puts the error beside the time: a fast answer is worth as much as
-it is right.
+The paper uses one eigendecomposition per sample, O(D³). ``solver="resolvent"`` sums the same local
+metrics in O(D²) per sample (see :doc:`/solver`). This example measures the time of both, and the
+error of the resolvent solver, for two classes and an increasing number of features on one thread.
 """
 
 from time import perf_counter
@@ -30,7 +29,7 @@ def draw(n_rows, n_features):
 # %%
 # Time of a fit
 # -------------
-# The whole fit is timed, the class covariances included; the best of two.
+# Time of the whole fit, including the class covariances; the best of two.
 
 n_rows = 800
 features = np.array([5, 10, 20, 40, 80, 160])
@@ -68,6 +67,6 @@ for ax in (left, right):
 plt.show()
 
 # %%
-# ``solver="auto"``, the default, takes the faster of the two: dense for few features, few rows or very
-# many classes. With more than two classes ``tol`` says what may be left out
+# ``solver="auto"``, the default, selects the faster of the two: dense for few features, few samples or
+# very many classes. With more than two classes ``class_tol`` sets which classes are neglected
 # (:doc:`/benchmarks`).

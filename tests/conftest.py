@@ -14,6 +14,10 @@ settings.register_profile("genmetric", deadline=None, derandomize=bool(os.enviro
 settings.load_profile("genmetric")
 
 
+#: Scripts that are run by nox sessions, some of them in an environment of their own.
+collect_ignore_glob = ["contract/*.py", "fuzz/model_files.py", "smoke.py"]
+
+
 @pytest.fixture(scope="session")
 def naive():
     """The module naive.py beside this file: the paper's formulas as plain loops."""

@@ -29,7 +29,7 @@ def density(x, mean, S):
 
 
 def hessian(x, mean, S):
-    """Second derivatives of the density of a Gaussian (section sProof)."""
+    """Second derivatives of the density of a Gaussian (equation 17)."""
     P = np.linalg.inv(S)
     v = P @ (x - mean)
     return density(x, mean, S) * (np.outer(v, v) - P)
@@ -45,7 +45,7 @@ def weights(p):
 
 
 def phi(x, means, covariances, priors=None):
-    """Phi of section sProof at one point; priors multiply the densities."""
+    """Phi of equation (16) at one point; priors multiply the densities."""
     priors = np.ones(len(means)) if priors is None else priors
     classes = list(zip(means, covariances, priors, strict=True))
     p = [prior * density(x, mean, S) for mean, S, prior in classes]
@@ -58,7 +58,7 @@ def phi(x, means, covariances, priors=None):
 
 
 def local_metric(Phi):
-    """The metric of eq. eLocal, of determinant one, for a Phi without zero eigenvalues."""
+    """The metric of equation (8), of determinant one, for a Phi without zero eigenvalues."""
     eigenvalues, U = np.linalg.eigh(Phi / np.abs(Phi).max())
     n_positive, n_negative = sum(eigenvalues > 0), sum(eigenvalues < 0)
     m = [n_positive * e if e > 0 else -n_negative * e for e in eigenvalues]
@@ -72,13 +72,13 @@ def local_metrics(X, means, covariances, priors=None):
 
 
 def uniform_metric(X, y, shrinkage=None, priors=None):
-    """The uniform combination of eq. eUniform."""
+    """The uniform combination of equation (11)."""
     means, covariances = moments(X, y, shrinkage)
     return sum(local_metrics(X, means, covariances, priors)) / len(X)
 
 
 def bias_integrand(x, means, covariances, metric):
-    """The integrand of eq. eNN for two classes of equal priors under a metric."""
+    """The integrand of equation (5) for two classes of equal priors under a metric."""
     (p1, p2), (H1, H2) = zip(
         *((density(x, m, S), hessian(x, m, S)) for m, S in zip(means, covariances, strict=True)),
         strict=True,

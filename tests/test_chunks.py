@@ -102,7 +102,7 @@ def test_the_limit_nests_and_is_shared_by_threads():
 
 @pytest.mark.parametrize("n_jobs", [0, "two", 1.5])
 def test_n_jobs_that_is_no_number_of_threads(n_jobs):
-    with pytest.raises(ValueError, match="n_jobs must be None or a whole number other than 0"):
+    with pytest.raises(ValueError, match="n_jobs must be None or a non-zero integer"):
         list(map_chunks(str, [1], n_jobs))
 
 

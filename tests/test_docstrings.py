@@ -12,7 +12,7 @@ import genmetric
 numpydoc_validate = pytest.importorskip("numpydoc.validate")
 
 #: Modules whose names are public too.
-MODULES = ("datasets", "plot", "dask", "onnx")
+MODULES = ("comparison", "datasets", "inspection", "metrics", "plot", "report", "dask", "onnx")
 
 #: numpydoc's codes: no docstring, no summary, parameters without or beyond the signature, in another
 #: order, without type or description, no "Returns", returned values without description.

@@ -32,8 +32,14 @@ def test_every_task_says_when_not_to(page):
         assert page.stem == "method" or "\n## The theory\n" in text or "$$" in text
 
 
-def test_no_example_is_left_out_of_the_walk():
-    """New examples go to the end of the gallery unless conf.py says where."""
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_code_fits_the_page(page):
+    for block in re.findall(r"```(?:python|py)\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+        assert max(map(len, block.splitlines()), default=0) <= 88
+
+
+def test_every_example_has_a_place_in_the_gallery():
+    """conf.py lists every example, so that the gallery has the order of a first walk."""
     listed = set(re.findall(r'"(plot_\w+\.py)"', (DOCS / "conf.py").read_text("utf-8")))
     there = {path.name for path in (DOCS.parent / "examples").glob("plot_*.py")}
-    assert listed <= there
+    assert listed == there

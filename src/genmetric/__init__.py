@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from genmetric.cluster import MetricKMeans as MetricKMeans
-    from genmetric.density import FactorModel as FactorModel
+    from genmetric.comparison import compare_metrics as compare_metrics
     from genmetric.density import GaussianMixtureModel as GaussianMixtureModel
     from genmetric.density import GaussianModel as GaussianModel
     from genmetric.files import TRUSTED_TYPES as TRUSTED_TYPES
@@ -18,37 +18,62 @@ if TYPE_CHECKING:
     from genmetric.kernels import RegionalKernels as RegionalKernels
     from genmetric.kernels import SimpleMKLClassifier as SimpleMKLClassifier
     from genmetric.kernels import metric_kernel as metric_kernel
-    from genmetric.lmnn import LMNN as LMNN
+    from genmetric.metric import LMNN as LMNN
+    from genmetric.metric import MLKR as MLKR
+    from genmetric.metric import EmbeddingAdapter as EmbeddingAdapter
+    from genmetric.metric import GaussianMixtureWeights as GaussianMixtureWeights
     from genmetric.metric import GenerativeMetric as GenerativeMetric
     from genmetric.metric import GenerativeMetricCV as GenerativeMetricCV
+    from genmetric.metric import GenerativeRegressionMetric as GenerativeRegressionMetric
+    from genmetric.metric import GenerativeRegressionMetricCV as GenerativeRegressionMetricCV
+    from genmetric.metric import KernelDensityWeights as KernelDensityWeights
     from genmetric.neighbors import EnergyClassifier as EnergyClassifier
     from genmetric.neighbors import FaissNeighborsTransformer as FaissNeighborsTransformer
+    from genmetric.neighbors import KernelRegressor as KernelRegressor
     from genmetric.neighbors import LocalMetricClassifier as LocalMetricClassifier
 
     __version__: str
 
 #: Where each public name lives.
 _HOMES = {
+    "EmbeddingAdapter": "metric",
     "EnergyClassifier": "neighbors",
     "FaissNeighborsTransformer": "neighbors",
-    "FactorModel": "density",
     "GaussianMixtureModel": "density",
+    "GaussianMixtureWeights": "metric",
     "GaussianModel": "density",
     "GenerativeMetric": "metric",
     "GenerativeMetricCV": "metric",
-    "LMNN": "lmnn",
+    "GenerativeRegressionMetric": "metric",
+    "GenerativeRegressionMetricCV": "metric",
+    "KernelDensityWeights": "metric",
+    "KernelRegressor": "neighbors",
+    "LMNN": "metric",
+    "MLKR": "metric",
     "LocalMetricClassifier": "neighbors",
     "MetricKMeans": "cluster",
     "RegionalKernels": "kernels",
     "SimpleMKLClassifier": "kernels",
     "TRUSTED_TYPES": "files",
+    "compare_metrics": "comparison",
     "load": "files",
     "metric_kernel": "kernels",
     "save": "files",
 }
 
 #: Public modules, imported as attributes too.
-_MODULES = {"dask", "datasets", "files", "onnx", "plot"}
+_MODULES = {
+    "comparison",
+    "dask",
+    "datasets",
+    "experimental",
+    "files",
+    "inspection",
+    "metrics",
+    "onnx",
+    "plot",
+    "report",
+}
 
 __all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605
 

@@ -1,8 +1,8 @@
-"""Rows in chunks, chunks in threads, BLAS held at one thread.
+"""Loops over chunks of rows in threads, with BLAS limited to one thread.
 
-Every loop over rows in this package goes through :func:`row_chunks` and :func:`map_chunks`.
-The chunks follow from the size of a row alone, never from ``n_jobs``, and results come back
-in chunk order: a sum over them is the same, bit for bit, for every ``n_jobs``.
+Every loop over rows in this package uses :func:`row_chunks` and :func:`map_chunks`. The chunks
+depend only on the size of a row, never on ``n_jobs``, and results are returned in the order of the
+chunks, so that sums over them are bit-identical for every ``n_jobs``.
 """
 
 import os
@@ -14,19 +14,20 @@ from itertools import pairwise
 from numbers import Integral
 from typing import Any, TypeVar
 
+import numpy as np
 import threadpoolctl
 from joblib import Parallel, delayed
 
 T = TypeVar("T")
 
-#: Bytes of temporary arrays that one chunk may use; ``n_jobs`` threads hold as many chunks.
+#: Bytes of temporary arrays of one chunk. Each of the ``n_jobs`` threads holds one chunk.
 CHUNK_BYTES = 32 * 2**20
 
 
 def _free_control() -> None:
-    """Let any thread set the limit: since threadpoolctl 3.8 OpenBLAS listens to one thread only.
+    """Let any thread set the limit: since threadpoolctl 3.8 only one thread controls OpenBLAS.
 
-    Without it the limit would stay behind where the last user is not in the thread of the first.
+    Without this the limit would not be removed if the last user is in another thread than the first.
     """
     clear = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:
@@ -35,14 +36,14 @@ def _free_control() -> None:
 
 @cache
 def _controller() -> threadpoolctl.ThreadpoolController:
-    """The BLAS libraries of NumPy and SciPy, found once: looking for them takes milliseconds."""
+    """Find the BLAS libraries of NumPy and SciPy once; the search takes milliseconds."""
     import scipy.linalg  # noqa: F401  (loads SciPy's own)
 
     return threadpoolctl.ThreadpoolController()
 
 
 class _BlasLimit:
-    """The process-wide limit of BLAS threads, counted in and out by its users."""
+    """Process-wide limit of BLAS threads with a count of its users."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,19 +53,19 @@ class _BlasLimit:
 
     @property
     def depth(self) -> int:
-        """How often this thread has entered and not left."""
+        """Number of times that this thread has entered and not left."""
         return getattr(self._own, "depth", 0)
 
     def enter(self) -> None:
         with self._lock:
-            # A limit without users was left by a fork or an interrupt; leaving takes it off.
+            # A limit without users remains after a fork or an interrupt; `leave` removes it.
             if self._limiter is None:
                 _free_control()
                 self._limiter = _controller().limit(limits=1, user_api="blas")
             self._users, self._own.depth = self._users + 1, self.depth + 1
 
     def leave(self, depth: int) -> None:
-        """Count this thread out, down to the depth it had before it entered."""
+        """Reduce the count of this thread to the depth that it had before it entered."""
         with self._lock:
             self._users, self._own.depth = self._users - self.depth + depth, depth
             if self._users == 0 and self._limiter is not None:
@@ -74,7 +75,7 @@ class _BlasLimit:
                 _free_control()
 
     def after_fork(self) -> None:
-        """In a forked process there is this thread alone, whoever held the lock or the limit."""
+        """Reset the state in a forked process, which has only the current thread."""
         self._lock = threading.Lock()
         self._users = self.depth
 
@@ -86,10 +87,10 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold every BLAS of the process at one thread; nests, and is shared by Python threads.
+    """Limit every BLAS of the process to one thread; reentrant, and shared by Python threads.
 
-    The limit is process-wide, so overlapping users count in and out: the first sets it and the
-    last restores what it found. Restoring one by one would leave the limit behind.
+    The limit is process-wide, so its users are counted: the first sets it and the last restores the
+    previous state. If each user restored the state it found, the limit could remain.
     """
     depth = _limit.depth
     try:
@@ -102,7 +103,7 @@ def one_blas_thread() -> Iterator[None]:
 def row_chunks(
     n_rows: int, bytes_per_row: int, *, max_rows: int | None = None, budget: int | None = None
 ) -> list[slice]:
-    """Cut ``range(n_rows)`` into slices whose temporaries fit the memory budget.
+    """Split ``range(n_rows)`` into slices whose temporary arrays fit the memory budget.
 
     Parameters
     ----------
@@ -111,14 +112,14 @@ def row_chunks(
     bytes_per_row : int
         Bytes of temporary arrays that one row needs.
     max_rows : int, default=None
-        Largest chunk, whatever the budget allows.
+        Maximum length of a chunk.
     budget : int, default=None
-        Bytes for one chunk; ``None`` is :data:`CHUNK_BYTES`.
+        Bytes of one chunk; ``None`` is :data:`CHUNK_BYTES`.
 
     Returns
     -------
     list of slice
-        In order, of nearly equal length, together all rows.
+        Slices in order, of nearly equal length, that cover all rows.
     """
     size = max(1, (CHUNK_BYTES if budget is None else budget) // max(1, bytes_per_row))
     if max_rows is not None:
@@ -129,10 +130,10 @@ def row_chunks(
 
 
 def check_n_jobs(n_jobs: Any) -> None:
-    """Refuse what is no number of threads."""
+    """Validate `n_jobs`."""
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
         raise ValueError(
-            f"n_jobs must be None or a whole number other than 0 (-1 is all cores); got {n_jobs!r}."
+            f"n_jobs must be None or a non-zero integer (-1 uses all cores); got {n_jobs!r}."
         )
 
 
@@ -143,14 +144,14 @@ def map_chunks(
     check_n_jobs(n_jobs)
 
     def work(chunk: Any) -> T:
-        # Held by the work and not by this generator, which a loop that is broken off may leave
-        # waiting for as long as its traceback is kept.
-        with one_blas_thread():
+        # Inside the task, because an interrupted loop may keep this generator alive for as long as
+        # its traceback. Small terms of sums in log space underflow to zero, whatever np.seterr is.
+        with one_blas_thread(), np.errstate(under="ignore"):
             return function(chunk)
 
     if len(chunks) <= 1:
         yield from map(work, chunks)
     else:
-        # Chunks one by one: joblib would hand out short ones in batches, and starve a thread.
+        # With larger batches joblib would give several short chunks to one thread.
         parallel = Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator", batch_size=1)
         yield from parallel(delayed(work)(chunk) for chunk in chunks)

@@ -1,4 +1,4 @@
-"""A fit that fails, or that someone stops, leaves the estimator as it was."""
+"""Restore an estimator after a fit that fails or is interrupted."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any, TypeVar, cast
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def all_or_nothing(method: Method) -> Method:
-    """Decorate a method so that it changes its object in full or not at all.
+def restore_on_error(method: Method) -> Method:
+    """Decorate a method so that an exception restores all attributes of its object.
 
-    A fit sets `n_features_in_` when it has looked at X and `components_` at its end. An error or
-    Ctrl-C between them would leave a mixture of two fits, which nobody notices.
+    A fit sets `n_features_in_` after the validation of X and `components_` at its end. An error or
+    Ctrl-C between them would leave attributes of two different fits.
 
     Parameters
     ----------
     method : callable
-        A method that sets attributes and does not change the values of those there are.
+        A method that sets attributes and does not modify existing values in place.
 
     Returns
     -------
     callable
-        The method; where it raises anything, all attributes are what they were before.
+        The decorated method.
 
     Examples
     --------
-    >>> from genmetric._rollback import all_or_nothing
+    >>> from genmetric._rollback import restore_on_error
     >>> class Counter:
     ...     rows = 0
     ...
-    ...     @all_or_nothing
+    ...     @restore_on_error
     ...     def count(self, X):
     ...         self.rows = len(X)
     ...         self.total = sum(X)

@@ -1,4 +1,4 @@
-"""Checks of what users pass in, where scikit-learn's own would be silent or unclear."""
+"""Input validation that scikit-learn does not cover."""
 
 from __future__ import annotations
 
@@ -12,37 +12,40 @@ from sklearn.utils.validation import validate_data
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 
-#: Sums of weights that leave room for what they multiply and divide.
+#: Supported range of the sum of weights; products and quotients of sums stay finite.
 SMALLEST_TOTAL, LARGEST_TOTAL = 1e-100, 1e100
+
+#: Largest absolute value of a numeric target; sums of squares stay finite.
+MAX_TARGET = 1e140
 
 
 def refuse_lazy(X: Any, name: str = "X") -> None:
-    """Refuse what scikit-learn would quietly load, or strip of its mask.
+    """Raise on inputs that scikit-learn would silently load into memory or unmask.
 
     Parameters
     ----------
     X : object
-        What the user passed.
+        Input as passed by the user.
     name : str, default="X"
-        Its name in the error.
+        Name of the input in the error.
     """
     if hasattr(X, "__dask_graph__"):
         raise TypeError(
-            f"{name} is a dask collection, which this estimator would load into memory whole. Pass "
+            f"{name} is a dask collection, which this estimator would load into memory. Pass "
             f"{name}.compute() if it fits, or use genmetric.dask.DaskGenerativeMetric, which works "
             "block by block."
         )
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError(
             f"{name} is a masked array, whose mask would be dropped. Pass {name}.filled(...), or "
-            "drop the rows with masked entries."
+            "drop the samples with masked entries."
         )
     if type(X).__name__ == "LazyFrame" and hasattr(X, "collect"):
         raise TypeError(f"{name} is a lazy frame. Pass {name}.collect().")
     kind = getattr(getattr(X, "dtype", None), "kind", "")
     if kind == "T":
         raise TypeError(
-            f"{name} has NumPy's StringDType, which scikit-learn does not know. Pass "
+            f"{name} has NumPy's StringDType, which scikit-learn does not support. Pass "
             f"{name}.astype(str)."
         )
     if kind in ("m", "M") and X.ndim == 2:
@@ -53,14 +56,14 @@ def refuse_lazy(X: Any, name: str = "X") -> None:
 
 
 def as_number(value: Any) -> float | None:
-    """The value as a float, or None where it is no number (a bool is none)."""
+    """Return `value` as float, or None if it is not a real number (bools are rejected)."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         return None
     return float(value)
 
 
 def as_numbers(values: Any, name: str) -> FloatArray:
-    """The values as a float64 array; an error that gives their name where they are no numbers."""
+    """Return `values` as a float64 array; raise with `name` if they are not real numbers."""
     refuse_lazy(values, name)
     try:
         if np.asarray(values).dtype.kind != "c":
@@ -72,14 +75,13 @@ def as_numbers(values: Any, name: str) -> FloatArray:
 
 
 def cast_finite(values: FloatArray, dtype: Any, what: str) -> AnyArray:
-    """Results as the type of the rows they come from; an error where they are too large for it."""
+    """Cast results to `dtype`, the type of the input; raise if they overflow it."""
     with np.errstate(over="ignore"):
         out = values.astype(dtype, copy=False)
     if not np.isfinite(out).all():
         advice = "Multiply" if out.dtype == np.float64 else "Pass X as float64, or multiply"
         raise ValueError(
-            f"{what} of some rows of X are beyond the largest {out.dtype}. {advice} X by a constant "
-            "before fit."
+            f"{what} of some samples of X overflow {out.dtype}. {advice} X by a constant before fit."
         )
     return out
 
@@ -88,44 +90,45 @@ def check_fraction(value: Any, name: str) -> float:
     """Return `value` if it is a number in [0, 1]; raise otherwise."""
     number = as_number(value)
     if number is None or not 0 <= number <= 1:
-        raise ValueError(f"{name} must be a number from 0 to 1; got {value!r}.")
+        raise ValueError(f"{name} must be a number in [0, 1]; got {value!r}.")
     return number
 
 
 def check_count(value: Any, name: str) -> int:
-    """Return `value` if it is a whole number of at least 1; raise otherwise."""
+    """Return `value` if it is an integer of at least 1; raise otherwise."""
     number = as_number(value)
     if isinstance(value, Integral) and number is not None and number >= 1:
         return int(number)
-    raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}.")
+    raise ValueError(f"{name} must be an integer of at least 1; got {value!r}.")
 
 
 def check_n_components(n_components: Any, n_features: int) -> int | None:
-    """Return `n_components` if it is None or a whole number in [1, n_features]."""
+    """Return `n_components` if it is None or an integer in [1, n_features]; raise otherwise."""
     if n_components is None:
         return None
     number = as_number(n_components)
     if isinstance(n_components, Integral) and number is not None and 1 <= number <= n_features:
         return int(number)
-    # The text metric-learn's users and tests know.
-    raise ValueError(f"Invalid n_components, must be in [1, {n_features}]")
+    raise ValueError(
+        f"n_components must be None or an integer in [1, {n_features}]; got {n_components!r}."
+    )
 
 
 def check_weights(
     values: Any, n_samples: int, name: str = "sample_weight", *, allow_zero_sum: bool = False
 ) -> FloatArray:
-    """Return weights as float64 if they are finite, not negative and not all zero.
+    """Return weights as float64; raise if any is negative or not finite, or if all are zero.
 
     Parameters
     ----------
     values : array-like of shape (n_samples,) or float
-        Weights as passed; a single number stands for all rows.
+        Weights as passed; a single number is used for all samples.
     n_samples : int
-        How many there have to be.
+        Number of samples.
     name : str, default="sample_weight"
-        Their name in errors.
+        Name of the weights in errors.
     allow_zero_sum : bool, default=False
-        Whether all may be zero.
+        Whether all weights may be zero.
 
     Returns
     -------
@@ -137,70 +140,71 @@ def check_weights(
         weights = np.full(n_samples, float(weights))
     if weights.shape != (n_samples,):
         raise ValueError(
-            f"{name} must be one number a row, shape ({n_samples},); got shape {weights.shape}."
+            f"{name} must have one number per sample, shape ({n_samples},); got shape "
+            f"{weights.shape}."
         )
     if not np.isfinite(weights).all():
-        raise ValueError(f"{name} has NaN or infinite entries. Give every row a finite weight.")
+        raise ValueError(f"{name} has NaN or infinite entries. Pass finite weights.")
     if (weights < 0).any():
         raise ValueError(
             f"{name} has negative entries (the smallest is {weights.min():g}). Weights are "
-            "frequencies: 2 is the row twice, 0 is absent."
+            "frequencies: weight 2 equals repeating the sample, 0 equals dropping it."
         )
     if not allow_zero_sum and not weights.any():
-        raise ValueError(f"{name} is zero for every row, so there is nothing to learn from.")
+        raise ValueError(f"{name} is zero for all samples. At least one weight must be positive.")
     with np.errstate(over="ignore"):
         total = float(weights.sum())
     if total and not SMALLEST_TOTAL <= total <= LARGEST_TOTAL:
         raise ValueError(
-            f"{name} adds up to {total:g}, too far from one for sums and quotients. Multiply the "
-            "weights by a constant."
+            f"{name} sums to {total:g}, outside the supported range [{SMALLEST_TOTAL:g}, "
+            f"{LARGEST_TOTAL:g}]. Multiply the weights by a constant."
         )
     return weights
 
 
 def check_priors(priors: Any, n_classes: int) -> FloatArray | None:
-    """Return the logarithms of class priors, or None where they are equal."""
+    """Return the logarithms of class priors, or None for equal priors."""
     if priors is None:
         return None
     p = as_numbers(priors, "priors")
     if p.shape != (n_classes,) or not (np.isfinite(p).all() and (p > 0).all()):
         raise ValueError(
-            f"priors must be {n_classes} positive numbers, one a class in the order of classes_; "
+            f"priors must be {n_classes} positive numbers, one per class in the order of classes_; "
             f"got {priors!r}."
         )
     return np.asarray(np.log(p / p.sum()))
 
 
-def encode_classes(y: AnyArray, estimator: Any) -> tuple[AnyArray, IntArray]:
-    """Return the sorted class names and the class index of each row; refuse a single class.
+def encode_classes(y: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
+    """Return the sorted class names and the class index of each sample; raise for one class.
 
     Parameters
     ----------
     y : ndarray of shape (n_samples,)
-        Labels of any kind that sorts.
-    estimator : object
-        Whose name the error gives.
+        Labels of any type that can be sorted.
+    name : str
+        Name of the estimator in the error.
 
     Returns
     -------
     classes : ndarray of shape (n_classes,)
-        Names.
+        Class names, sorted.
     codes : ndarray of shape (n_samples,)
         Indices into `classes`.
     """
     classes, codes = np.unique(y, return_inverse=True)
     if classes.dtype.kind == "M" and np.isnat(classes).any():
-        raise ValueError("y has missing dates (NaT). Drop those rows, or give them a label.")
+        raise ValueError("y has missing dates (NaT). Drop these samples, or label them.")
     if len(classes) < 2:
         raise ValueError(
-            f"{type(estimator).__name__} needs rows of at least 2 classes; got 1 class, "
-            f"{classes[0]!r}. Check y (and sample_weight, which may leave out a class)."
+            f"{name} needs samples of at least 2 classes; got 1 class, {classes[0]!r}. Check y (and "
+            "sample_weight, since samples of weight zero are dropped)."
         )
     return classes, codes
 
 
 def codes_among(classes: AnyArray, labels: AnyArray, name: str, advice: str) -> IntArray:
-    """Class index of labels whose classes are known.
+    """Return the class index of each label; raise on labels that are not among the classes.
 
     Parameters
     ----------
@@ -209,7 +213,7 @@ def codes_among(classes: AnyArray, labels: AnyArray, name: str, advice: str) -> 
     labels : ndarray of shape (n_samples,)
         Labels.
     name, advice : str
-        Name of the labels, and what to do, in the error where one is no class.
+        Name of the labels, and advice, in the error.
 
     Returns
     -------
@@ -221,30 +225,45 @@ def codes_among(classes: AnyArray, labels: AnyArray, name: str, advice: str) -> 
     if not np.all(known):
         strange = np.unique(labels[~np.asarray(known)])
         raise ValueError(
-            f"{name} has labels {strange.tolist()} that are none of the classes "
+            f"{name} has labels {strange.tolist()} that are not among the classes "
             f"{classes.tolist()}. {advice}"
         )
     return np.asarray(codes, np.intp)
 
 
+def rows_by_class(codes: IntArray, n_classes: int) -> list[IntArray]:
+    """Return the indices of the samples of each class, ascending, in one sort for all classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric._validation import rows_by_class
+    >>> rows_by_class(np.array([0, 2, 0]), 3)
+    [array([0, 2]), array([], dtype=int64), array([1])]
+    """
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=n_classes))
+    return np.split(order, ends[:-1])
+
+
 def weighted_rows(estimator: Any, X: Any, sample_weight: Any) -> tuple[FloatArray, FloatArray]:
-    """Validated rows that have a weight, float64, and their weights; one each without any.
+    """Validate samples and weights; drop samples of weight zero. Default weights are one.
 
     Parameters
     ----------
     estimator : estimator
-        Takes the number and the names of the features.
+        Estimator that stores the number and names of the features.
     X : array-like of shape (n_samples, n_features)
-        Rows.
+        Samples.
     sample_weight : array-like of shape (n_samples,) or None
-        Frequencies.
+        Frequency weights.
 
     Returns
     -------
-    x : ndarray of shape (n_rows, n_features)
-        The rows.
-    weight : ndarray of shape (n_rows,)
-        Positive.
+    x : ndarray of shape (n_kept, n_features)
+        Samples of positive weight, float64.
+    weight : ndarray of shape (n_kept,)
+        Their weights.
     """
     refuse_lazy(X)
     x = validate_data(estimator, X, dtype=np.float64)
@@ -257,25 +276,25 @@ def weighted_rows(estimator: Any, X: Any, sample_weight: Any) -> tuple[FloatArra
 def labelled_rows(
     estimator: Any, X: Any, y: Any, **options: Any
 ) -> tuple[AnyArray, AnyArray, AnyArray, IntArray]:
-    """Validated rows and class labels of a `fit`, float32 or float64.
+    """Validate the samples and class labels of a `fit`; keep float32 and float64.
 
     Parameters
     ----------
     estimator : estimator
-        Takes the number and the names of the features.
+        Estimator that stores the number and names of the features.
     X : array-like of shape (n_samples, n_features)
-        Rows.
+        Samples.
     y : array-like of shape (n_samples,)
         Class labels.
     **options : dict
-        Passed on to :func:`sklearn.utils.validation.validate_data`.
+        Passed to :func:`sklearn.utils.validation.validate_data`.
 
     Returns
     -------
     x : ndarray of shape (n_samples, n_features)
-        The rows.
+        Samples.
     labels : ndarray of shape (n_samples,)
-        The labels.
+        Labels.
     classes, codes
         As :func:`encode_classes` returns.
     """
@@ -283,32 +302,32 @@ def labelled_rows(
     refuse_lazy(y, "y")
     x, labels = validate_data(estimator, X, y, dtype=[np.float64, np.float32], **options)
     check_classification_targets(labels)
-    return x, labels, *encode_classes(labels, estimator)
+    return x, labels, *encode_classes(labels, type(estimator).__name__)
 
 
 def form_points(X: Any, preprocessor: Any, estimator: Any, *, per_tuple: int = 0) -> Any:
-    """Look up rows by a preprocessor where indices came instead of rows.
+    """Return the samples of `X`; look them up with a preprocessor if `X` has indices.
 
     Parameters
     ----------
     X : array-like
-        Rows of shape (n, n_features) or, with a preprocessor, indices of shape (n,). For tuples
-        one axis more.
+        Samples of shape (n, n_features) or, with a preprocessor, indices of shape (n,). Tuples of
+        samples have one more axis.
     preprocessor : array-like, callable or None
-        Maps a 1-D array of indices to rows.
+        Maps a 1D array of indices to samples.
     estimator : object
-        Whose name errors give.
+        Estimator whose name is in the errors.
     per_tuple : int, default=0
-        Points in a tuple; 0 for plain rows.
+        Number of samples in a tuple; 0 for samples.
 
     Returns
     -------
     array-like
-        `X` itself where it holds rows already, the looked-up rows otherwise.
+        `X` itself if it has samples, else the samples that were looked up.
     """
     refuse_lazy(X)
-    n_dims, kind = (3, "tuples") if per_tuple else (2, "points")
-    # Not ndim: a polars frame has a shape alone.
+    n_dims = 3 if per_tuple else 2
+    # Not ndim, which polars DataFrames lack.
     shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     if preprocessor is not None and len(shape) == n_dims - 1:
         indices = np.asarray(X)
@@ -320,21 +339,60 @@ def form_points(X: Any, preprocessor: Any, estimator: Any, *, per_tuple: int = 0
                 rows = table[indices.ravel()]
             except IndexError as error:
                 raise ValueError(
-                    f"The preprocessor has no such rows: {error}. Pass whole numbers below "
-                    f"{len(table)}, or rows."
+                    f"The preprocessor has {len(table)} samples: {error}. Pass integers below "
+                    f"{len(table)}, or samples."
                 ) from error
         X = rows.reshape(*indices.shape, *rows.shape[1:])
         shape = X.shape
-    # Texts as in metric-learn, so that a switch of package keeps working handlers and tests.
-    if len(shape) != n_dims and (per_tuple or len(shape) < n_dims):
+    # Other shapes of samples are left to scikit-learn's validation.
+    if per_tuple and (len(shape) != n_dims or shape[1] != per_tuple):
         raise ValueError(
-            f"{n_dims}D array of formed {kind} expected by {type(estimator).__name__}. Found "
-            f"{len(shape)}D array instead:\ninput={X}. Reshape your data and/or use a "
-            "preprocessor.\n"
-        )
-    if per_tuple and shape[1] != per_tuple:
-        raise ValueError(
-            f"Tuples of {per_tuple} element(s) expected by {type(estimator).__name__}. Got tuples "
-            f"of {shape[1]} element(s) instead (shape={shape}):\ninput={X}.\n"
+            f"{type(estimator).__name__} expected an array of shape (n_tuples, {per_tuple}, "
+            f"n_features); got shape {tuple(shape)}. Pass tuples of {per_tuple} samples, or indices "
+            "of shape (n_tuples, "
+            f"{per_tuple}) together with a preprocessor."
         )
     return X
+
+
+def numeric_targets(estimator: Any, X: Any, y: Any) -> tuple[AnyArray, FloatArray]:
+    """Validate the samples and numeric targets of a regression `fit`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator that stores the number and names of the features.
+    X : array-like of shape (n_samples, n_features)
+        Samples.
+    y : array-like of shape (n_samples,)
+        Targets.
+
+    Returns
+    -------
+    x : ndarray of shape (n_samples, n_features)
+        Samples, float32 or float64.
+    targets : ndarray of shape (n_samples,)
+        Targets, float64.
+    """
+    refuse_lazy(X)
+    refuse_lazy(y, "y")
+    name = type(estimator).__name__
+    kind = getattr(getattr(y, "dtype", None), "kind", "") or np.asarray(y).dtype.kind
+    if y is not None and kind not in "iufbc":
+        try:
+            np.asarray(y, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{name} expects numeric targets; got y = {reprlib.repr(y)}. For class labels use "
+                "genmetric.GenerativeMetric and a classifier."
+            ) from error
+    x, targets = validate_data(
+        estimator, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2
+    )
+    targets = np.asarray(targets, dtype=float)
+    size = float(np.abs(targets).max(initial=0.0))
+    if size > MAX_TARGET:
+        raise ValueError(
+            f"y has values up to {size:.1e}, whose squares overflow float64. Divide y by a constant."
+        )
+    return x, targets

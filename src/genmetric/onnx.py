@@ -1,8 +1,8 @@
-"""ONNX export: converters that let skl2onnx write metrics, alone or in a pipeline.
+"""ONNX export: converters for skl2onnx.
 
-The metric of an estimator is one product with a matrix, so a pipeline such as
-``make_pipeline(StandardScaler(), GenerativeMetric(), KNeighborsClassifier())`` runs in onnxruntime
-as it does in scikit-learn. What it takes:
+A learned metric is applied by one product with a matrix, so that pipelines such as
+``make_pipeline(StandardScaler(), GenerativeMetric(), KNeighborsClassifier())`` run in onnxruntime
+as they do in scikit-learn:
 
 .. code-block:: python
 
@@ -19,48 +19,64 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from genmetric._extras import need
+from genmetric._optional import import_optional
 from genmetric._typing import AnyArray
 from genmetric.cluster import MetricKMeans
 from genmetric.kernels import SimpleMKLClassifier
-from genmetric.lmnn import LMNN
-from genmetric.metric import GenerativeMetric, GenerativeMetricCV
+from genmetric.metric import (
+    LMNN,
+    MLKR,
+    EmbeddingAdapter,
+    GenerativeMetric,
+    GenerativeMetricCV,
+    GenerativeRegressionMetric,
+    GenerativeRegressionMetricCV,
+)
 from genmetric.neighbors import (
     EnergyClassifier,
     FaissNeighborsTransformer,
+    KernelRegressor,
     LocalMetricClassifier,
 )
 
 __all__ = ["register"]
 
-#: The version of ONNX whose operators are used; later ones mean the same by them.
+#: Version of the ONNX operators in use; they have the same meaning in later versions.
 OPSET = 13
 
 #: Estimators whose `transform` is a product with `components_`.
-METRICS = (GenerativeMetric, GenerativeMetricCV, LMNN)
+METRICS = (
+    GenerativeMetric,
+    GenerativeMetricCV,
+    GenerativeRegressionMetric,
+    GenerativeRegressionMetricCV,
+    LMNN,
+    MLKR,
+)
 
-#: Estimators that no standard ONNX operator computes, and what to export instead.
+#: Estimators that standard ONNX operators cannot express, and what to export instead.
 REFUSED = {
-    EnergyClassifier: "its metric_ in a pipeline with KNeighborsClassifier",
+    EnergyClassifier: "its metric_estimator_ in a pipeline with KNeighborsClassifier",
     LocalMetricClassifier: "a GenerativeMetric in a pipeline with KNeighborsClassifier",
     SimpleMKLClassifier: "a GenerativeMetric in a pipeline with KNeighborsClassifier",
-    FaissNeighborsTransformer: "the steps before it, and search where the vectors are",
+    KernelRegressor: "its metric_estimator_ in a pipeline with KNeighborsRegressor",
+    FaissNeighborsTransformer: "the steps before it, and search in the vector database",
 }
 
 
 def register() -> None:
-    """Teach skl2onnx the estimators of genmetric; calling it again does no harm.
+    """Register the estimators of genmetric in skl2onnx; calling it again has no effect.
 
-    After it :func:`skl2onnx.to_onnx` takes :class:`~genmetric.GenerativeMetric`,
-    :class:`~genmetric.GenerativeMetricCV`, :class:`~genmetric.LMNN` and
-    :class:`~genmetric.MetricKMeans`, and pipelines of them with what it knows of scikit-learn.
-    It refuses the other estimators of genmetric by name. Export with float64 rows (``X[:1]`` of
-    that type) where features have large offsets: float32 has seven digits.
+    After this call :func:`skl2onnx.to_onnx` converts metric learners such as
+    :class:`~genmetric.GenerativeMetric` and :class:`~genmetric.LMNN`,
+    :class:`~genmetric.MetricKMeans`, and pipelines of them with estimators of scikit-learn. For
+    the other estimators of genmetric it raises an error that names them. Pass a float64 sample
+    (``X[:1]``) if features have large offsets: float32 has seven digits.
 
     Raises
     ------
     ImportError
-        Where skl2onnx is not installed: ``pip install genmetric[onnx]``.
+        If skl2onnx is not installed (extra ``onnx``).
 
     Examples
     --------
@@ -77,16 +93,19 @@ def register() -> None:
     >>> bool(np.allclose(session.run(None, {"X": X})[0], model.transform(X)))
     True
     """
-    skl2onnx = need("skl2onnx", "onnx")
+    skl2onnx = import_optional("skl2onnx", "onnx")
     for cls in METRICS:
         skl2onnx.update_registered_converter(
             cls, f"Genmetric{cls.__name__}", _shape_of_transform, _convert_transform
         )
     skl2onnx.update_registered_converter(
+        EmbeddingAdapter, "GenmetricEmbeddingAdapter", _shape_of_transform, _convert_adapter
+    )
+    skl2onnx.update_registered_converter(
         MetricKMeans, "GenmetricMetricKMeans", _shape_of_clusters, _convert_clusters
     )
     for refused in REFUSED:
-        # A shape is asked for before anything is converted.
+        # skl2onnx computes shapes before it converts anything.
         skl2onnx.update_registered_converter(
             refused, f"Genmetric{refused.__name__}", _refuse, _convert_transform
         )
@@ -95,13 +114,13 @@ def register() -> None:
 def _refuse(operator: Any) -> NoReturn:
     cls = type(operator.raw_operator)
     raise NotImplementedError(
-        f"{cls.__name__} has no ONNX form. Export {REFUSED[cls]}, or save it by genmetric.save."
+        f"{cls.__name__} has no ONNX form. Export {REFUSED[cls]}, or use genmetric.save."
     )
 
 
 def _float_type(operator: Any) -> Any:
-    """Numbers of the input in the types of skl2onnx: float64 where it has them, else float32."""
-    types = need("skl2onnx.common.data_types", "onnx")
+    """Return the type of the output: float64 if the input is float64, else float32."""
+    types = import_optional("skl2onnx.common.data_types", "onnx")
     double = isinstance(operator.inputs[0].type, types.DoubleTensorType)
     return types.DoubleTensorType if double else types.FloatTensorType
 
@@ -111,7 +130,7 @@ def _numpy_type(operator: Any) -> Any:
 
 
 def _check_features(operator: Any) -> Any:
-    """Rows of the input, after a check of its columns."""
+    """Check the number of features; return the number of samples, which can be None."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(operator.raw_operator)
@@ -132,7 +151,7 @@ def _shape_of_transform(operator: Any) -> None:
 
 
 def _shape_of_clusters(operator: Any) -> None:
-    types = need("skl2onnx.common.data_types", "onnx")
+    types = import_optional("skl2onnx.common.data_types", "onnx")
     n_rows = _check_features(operator)
     n_clusters = len(operator.raw_operator.cluster_centers_)
     operator.outputs[0].type = types.Int64TensorType([n_rows])
@@ -140,7 +159,7 @@ def _shape_of_clusters(operator: Any) -> None:
 
 
 class _Graph:
-    """A graph under way, whose names nobody else has."""
+    """Builder of an ONNX graph with unique names."""
 
     def __init__(self, scope: Any, container: Any) -> None:
         self._scope, self._container = scope, container
@@ -152,7 +171,7 @@ class _Graph:
         return name
 
     def node(self, kind: str, *inputs: str, into: str | None = None, **attributes: Any) -> str:
-        """Add an operator that means the same in every version of ONNX; return its output."""
+        """Add an operator and return the name of its output."""
         output = into or str(self._scope.get_unique_variable_name("genmetric"))
         name = self._scope.get_unique_operator_name(f"genmetric_{kind}")
         self._container.add_node(
@@ -162,19 +181,46 @@ class _Graph:
 
 
 def _tensor_code(dtype: Any) -> int:
-    return int(need("onnx.helper", "onnx").np_dtype_to_tensor_dtype(np.dtype(dtype)))
+    return int(import_optional("onnx.helper", "onnx").np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
 def _convert_transform(scope: Any, operator: Any, container: Any) -> None:
-    """X Lᵀ in the numbers of the input, as Python does."""
+    """Convert `transform`: the product X Lᵀ in the precision of the input."""
     graph, dtype = _Graph(scope, container), _numpy_type(operator)
     x = graph.node("Cast", operator.inputs[0].full_name, to=_tensor_code(dtype))
     factor = graph.constant(operator.raw_operator.components_.T.astype(dtype))
     graph.node("MatMul", x, factor, into=operator.outputs[0].full_name)
 
 
+def _convert_adapter(scope: Any, operator: Any, container: Any) -> None:
+    """Write the map of unit vectors to unit vectors, in the numbers of the input.
+
+    A zero vector becomes NaN, since a graph cannot raise an error.
+    """
+    model, graph, dtype = operator.raw_operator, _Graph(scope, container), _numpy_type(operator)
+    output = operator.outputs[0].full_name
+
+    def length(x: str, n_columns: int) -> str:
+        ones = graph.constant(np.ones((n_columns, 1), dtype))
+        return graph.node("Sqrt", graph.node("MatMul", graph.node("Mul", x, x), ones))
+
+    x = graph.node("Cast", operator.inputs[0].full_name, to=_tensor_code(dtype))
+    if model.normalize:
+        x = graph.node("Div", x, length(x, model.n_features_in_))
+    centred = graph.node("Sub", x, graph.constant(model.mean_.astype(dtype)))
+    factor = graph.constant(model.components_.T.astype(dtype))
+    if not model.normalize:
+        graph.node("MatMul", centred, factor, into=output)
+        return
+    z = graph.node("MatMul", centred, factor)
+    smallest = graph.constant(np.array([np.finfo(dtype).tiny], dtype))
+    graph.node(
+        "Div", z, graph.node("Max", length(z, len(model.components_)), smallest), into=output
+    )
+
+
 def _convert_clusters(scope: Any, operator: Any, container: Any) -> None:
-    """The nearest centre and the distances to all, in float64, as Python does."""
+    """Convert `predict` and `transform` of MetricKMeans, computed in float64 as in Python."""
     model, graph = operator.raw_operator, _Graph(scope, container)
     middle = model.cluster_centers_.mean(axis=0)
     centers = (model.cluster_centers_ - middle) @ model.components_.T
@@ -184,7 +230,7 @@ def _convert_clusters(scope: Any, operator: Any, container: Any) -> None:
         graph.node("Sub", x, graph.constant(middle)),
         graph.constant(model.components_.T),
     )
-    # |z - c|² without |z|², which all centres share.
+    # |z - c|² without |z|², which is the same for all centres.
     part = graph.node(
         "Add",
         graph.node("MatMul", z, graph.constant(-2 * centers.T)),

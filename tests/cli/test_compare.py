@@ -1,7 +1,6 @@
 """`genmetric compare` and `genmetric demo`."""
 
 import json
-import math
 import shlex
 
 import pytest
@@ -17,8 +16,12 @@ def test_table_and_advice(genmetric, wine):
     done = genmetric("compare", wine, "-t", "cultivar", "--id", "name", *QUICK)
     assert done.code == 0, done.err
     lines = done.out.splitlines()
-    assert lines[0] == "wine.csv: 178 rows, 13 features, 3 classes, 3 folds, 2 times"
-    for name in ("Euclidean ", "Euclidean, standardised", "M^UNI"):
+    assert lines[0] == "wine.csv: 178 samples, 13 features, 3 classes, 3 folds, 2 repeats"
+    for name in (
+        "Euclidean distance (euclidean)",
+        "Euclidean distance, standardised (",
+        "generative metric",
+    ):
         assert sum(line.startswith(name) for line in lines) == 1
     assert lines[-1]
 
@@ -28,10 +31,10 @@ def test_json(genmetric, wine):
     assert (done.code, done.err) == (0, "")
     found = json.loads(done.out, parse_constant=pytest.fail)
     assert found["classes"] == {"class 0": 59, "class 1": 71, "class 2": 48}
-    assert [len(m["errors"]) for m in found["methods"]] == [6, 6, 6]
-    assert found["best"] == "M^UNI"
-    assert found["methods"][2]["error"] < found["methods"][0]["error"]
-    assert found["error_by_k"]["M^UNI"]["k"][0] == 1
+    assert [len(m["scores"]) for m in found["methods"]] == [6, 6, 6]
+    assert found["best"] == "generative metric"
+    assert found["methods"][2]["score"] < found["methods"][0]["score"]
+    assert found["error_by_k"]["generative metric"]["k"][0] == 1
 
 
 def test_the_next_command_works(genmetric, tmp_path, monkeypatch, rng):
@@ -41,36 +44,47 @@ def test_the_next_command_works(genmetric, tmp_path, monkeypatch, rng):
         f"{3 * (i % 2) + a!r},{1e4 * b!r},0,{i % 2}" for i, (a, b) in enumerate(pairs(rng, 300))
     ]
     path.write_text("a,b,c,the class\n" + "\n".join(lines) + "\n")
-    words = ["--ignore", "c", "--methods", "euclidean,uniform", "--folds", 5, "--repeats", 2]
+    words = ["--drop", "c", "--methods", "euclidean,uniform", "--folds", 5, "--repeats", 2]
     done = genmetric("compare", path.name, "-t", "the class", *words)
     assert done.code == 0, done.err
-    assert done.out.splitlines()[-1].startswith("Use M^UNI")
+    assert done.out.splitlines()[-1].startswith("Use generative metric (method 'uniform')")
     assert done.err.startswith("Next: genmetric fit 'two classes.csv' --target 'the class'")
     words = shlex.split(done.err.removeprefix("Next: genmetric "))
     assert genmetric(*words, "-q").code == 0
     assert (tmp_path / "model.gm").exists()
 
 
-def test_missing_values_with_impute(genmetric, wine, tmp_path):
+def test_missing_values_are_imputed(genmetric, wine, tmp_path):
     path = tmp_path / "gaps.csv"
     lines = wine.read_text().splitlines()
     cells = lines[5].split(",")
     lines[5] = ",".join([*cells[:3], "", *cells[4:]])
     path.write_text("\n".join(lines) + "\n")
     words = ["compare", path, "-t", "cultivar", "--id", "name", *QUICK]
-    assert "has no value in data row 5" in genmetric(*words).err
-    done = genmetric(*words, "--impute")
+    done = genmetric(*words)
     assert done.code == 0, done.err
+    assert "(1 missing, gaps filled by the mean)" in done.err
+    assert "has 1 missing values" in genmetric(*words, "--strict").err
 
 
-def test_what_is_skipped_is_told(genmetric, two_classes):
+def test_skipped_methods_have_a_reason(genmetric, two_classes):
     done = genmetric(
         "compare", two_classes(2000), "-t", "y", "--methods", "standardised,nca,mkl", "--folds", 2,
         "--time-limit", 0.5,
     )  # fmt: skip
     assert done.code == 0, done.err
-    assert "skipped: its Gram matrices would take" in done.out
+    assert "skipped: its Gram matrices need" in done.out
     assert "NCA" in done.out
+
+
+def test_exit_code_without_a_result(genmetric, two_classes):
+    done = genmetric(
+        "compare", two_classes(400), "-t", "y", "--methods", "majority,nca", "--folds", 2,
+        "--time-limit", 0.1,
+    )  # fmt: skip
+    assert done.code == 1
+    assert "raise it with --time-limit" in done.out
+    assert "Raise --time-limit" in done.out.splitlines()[-1]
 
 
 def test_unknown_methods(genmetric, wine):
@@ -88,8 +102,8 @@ def test_report(genmetric, wine, tmp_path):
     done = genmetric(*words, *QUICK)
     assert done.code == 0, done.err
     text = page.read_text("utf-8")
-    for part in ("proline", "class 1", "M^UNI", "wine.csv"):
-        assert part in text or part.replace("^", "") in text
+    for part in ("proline", "class 1", "generative metric", "wine.csv"):
+        assert part in text
     assert page.stat().st_size < 1e6
     assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
 
@@ -109,9 +123,9 @@ def test_names_of_a_table_are_escaped(genmetric, tmp_path):
 
 @pytest.fixture
 def small_demo(monkeypatch):
-    monkeypatch.setattr("genmetric.cli.demo.DATASETS", ("wine",))
-    monkeypatch.setattr("genmetric.cli.demo.REPORTED", "iris")
-    monkeypatch.setattr("genmetric.cli.demo.SPLITS", 2)
+    monkeypatch.setattr("genmetric.cli._demo.DATASETS", ("wine",))
+    monkeypatch.setattr("genmetric.cli._demo.REPORTED", "iris")
+    monkeypatch.setattr("genmetric.cli._demo.SPLITS", 2)
 
 
 @pytest.mark.usefixtures("small_demo")
@@ -126,7 +140,6 @@ def test_demo(genmetric, tmp_path):
     assert wine[1:4] == ["178", "13", "3"]
     euclidean, standardised, learned = map(float, wine[4:7])
     assert learned <= standardised < euclidean
-    assert math.isfinite(float(wine[8]))
     assert page.exists()
 
 
@@ -135,3 +148,87 @@ def test_demo_without_a_page(genmetric, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert genmetric("demo", "--no-report").code == 0
     assert not list(tmp_path.iterdir())
+
+
+def test_scoring(genmetric, wine):
+    words = ["compare", wine, "-t", "cultivar", "--id", "name", "--scoring", "roc_auc"]
+    done = genmetric(*words, "--methods", "majority,standardised", "--folds", 2, "--repeats", 1)
+    assert done.code == 0, done.err
+    assert "ROC AUC" in done.out
+    row = next(line for line in done.out.splitlines() if line.startswith("majority "))
+    assert "0.5000 ± 0.0000" in row
+    done = genmetric(*words[:-1], "magic")
+    assert done.code == 2
+    assert "no scoring 'magic'; there are error, balanced_error" in done.err
+    assert genmetric(*words[:-1], "auc").err.endswith("Did you mean roc_auc?\n")
+    assert genmetric(*words[:-1], "accuracy").err.endswith("Use error (100% minus accuracy).\n")
+
+
+def test_keys_of_scorings():
+    from genmetric.cli._choices import SCORING_ADVICE, SCORING_KEYS
+    from genmetric.comparison import SCORINGS
+
+    assert list(SCORING_KEYS) == list(SCORINGS)
+    assert not SCORING_ADVICE.keys() & SCORINGS.keys()
+
+
+def test_a_new_method_reaches_compare_and_fit(genmetric, wine, tmp_path, monkeypatch):
+    from sklearn.decomposition import PCA
+
+    from genmetric.comparison import METHODS, Method
+
+    toy = Method(
+        "toy",
+        "three components",
+        "Nearest neighbours on three principal components.",
+        metric=lambda seed: PCA(3, random_state=seed),
+    )
+    monkeypatch.setitem(METHODS, "toy", toy)
+    words = [wine, "-t", "cultivar", "--id", "name"]
+    done = genmetric("compare", *words, "--methods", "standardised,toy", "--folds", 3)
+    assert done.code == 0, done.err
+    assert "three components" in done.out
+    saved = []
+    monkeypatch.setattr("genmetric.files.save", lambda model, *_, **__: saved.append(model))
+    done = genmetric("fit", *words, "-m", "toy", "-o", tmp_path / "m.gm")
+    assert done.code == 0, done.err
+    assert isinstance(saved[0]["metric"], PCA)
+    for command in ("compare", "fit"):
+        assert "three components. Nearest" in " ".join(genmetric(command, "--help").out.split())
+
+
+def test_methods_that_are_not_distances_cannot_be_fitted(genmetric, wine, tmp_path):
+    words = [wine, "-t", "cultivar", "--id", "name", "-m", "boosting", "-o", tmp_path / "m.gm"]
+    done = genmetric("fit", *words)
+    assert done.code == 2
+    assert "no method 'boosting'; there are euclidean" in done.err
+
+
+def test_an_interrupt_prints_what_is_finished(genmetric, wine, monkeypatch):
+    from genmetric.comparison import METHODS, Method
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "toy", Method("toy", "toy", "Stops.", predictor=interrupt))
+    words = ["compare", wine, "-t", "cultivar", "--id", "name", "--folds", 3]
+    done = genmetric(*words, "--methods", "standardised,toy,uniform")
+    assert done.code == 130
+    assert "Euclidean distance, standardised (standardised) " in done.out
+    assert "Keep Euclidean distance, standardised" in done.out
+    assert done.err == "Interrupted: 1 of 3 methods finished.\n"
+
+
+def test_the_report_has_the_command_with_all_its_options(genmetric, wine, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    page = tmp_path / "r.html"
+    words = [wine, "-t", "cultivar", "--id", "name", "--drop", "ash", "--seed", 3]
+    done = genmetric("compare", *words, *QUICK, "--report", page)
+    assert done.code == 0, done.err
+    command = (
+        f"genmetric compare {wine} --target cultivar --id name --drop ash --report {page} "
+        "--methods euclidean,standardised,uniform --folds 3 --repeats 2 --seed 3"
+    )
+    assert command in page.read_text("utf-8")
+    assert "--target cultivar --id name --drop ash --seed 3 --method standardised" in done.err

@@ -52,17 +52,17 @@ def test_against_the_definition(genmetric, wine, model, tmp_path):
             assert row["query"] == f"w{i + 2}"
             assert row["rank"] == str(rank + 1)
             assert row["neighbor"] == f"w{j}"
-            assert float(row["distance"]) == pytest.approx(distance, abs=1e-9)
-            given = np.array([float(row[f"of {name}"]) for name in names])
+            assert float(row["distance"]) == pytest.approx(distance, rel=5.1e-4, abs=1e-9)
+            given = np.array([float(row[f"contribution_{name}"]) for name in names])
             np.testing.assert_allclose(given, parts, atol=1e-9)
             assert given.sum() == pytest.approx(distance**2, abs=1e-9)
             if distance == 0:
-                assert row["because"] == "equal"
+                assert row["top_features"] == "equal"
             else:
                 top = int(np.argmax(np.abs(parts)))
                 share = 100 * parts[top] / distance**2
-                assert row["because"].startswith(f"{names[top]} {share:.0f}%")
-                assert row["because"].count(";") == 1
+                assert row["top_features"].startswith(f"{names[top]} {share:.0f}%")
+                assert row["top_features"].count(";") == 1
 
 
 def test_a_row_is_not_its_own_neighbour(genmetric, wine, model):
@@ -80,10 +80,10 @@ def test_references_in_batches(genmetric, wine, model, monkeypatch):
         return [{**row, "distance": round(float(row["distance"]), 9)} for row in rows]
 
     whole = found()
-    monkeypatch.setattr("genmetric.tables.sources.BLOCK_BYTES", 4000)
-    monkeypatch.setattr("genmetric.cli.neighbors.QUERY_BYTES", 20_000)
+    monkeypatch.setattr("genmetric.tables._blocks.BLOCK_BYTES", 4000)
+    monkeypatch.setattr("genmetric.cli._neighbors.QUERY_BYTES", 20_000)
     assert found() == whole
-    monkeypatch.setattr("genmetric.cli.neighbors.STREAM_BYTES", 100)
+    monkeypatch.setattr("genmetric.cli._neighbors.KEPT_BYTES", 100)
     assert found() == whole
 
 
@@ -103,7 +103,7 @@ def test_a_lone_row_has_no_neighbours(genmetric, model, wine, tmp_path):
     path.write_text("\n".join(wine.read_text().splitlines()[:2]) + "\n")
     done = genmetric("neighbors", model, path, path, "-o", tmp_path / "out.csv")
     assert done.code == 2
-    assert "no other row" in done.err
+    assert "REFERENCE has no other row" in done.err
     assert not (tmp_path / "out.csv").exists()
 
 

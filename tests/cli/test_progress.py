@@ -30,8 +30,9 @@ def test_results_and_progress_do_not_mix(wine, tmp_path):
         os.close(inner)
         assert running.wait(60) == 0
     assert b"compare" in seen
+    assert b"fold" in seen
     text = (tmp_path / "out").read_text()
-    assert text.startswith("wine.csv: 178 rows")
+    assert text.startswith("wine.csv: 178 samples")
     assert "\x1b" not in text
 
 

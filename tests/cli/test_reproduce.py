@@ -4,11 +4,11 @@ import pytest
 from click.testing import CliRunner
 
 from genmetric.cli import main
-from genmetric.cli.datasets import datasets
-from genmetric.cli.reproduce import NAMES, reproduce
-from genmetric.study.experiments import EXPERIMENTS
-from genmetric.study.output import TABLES
-from genmetric.study.store import Store
+from genmetric.cli._datasets import datasets
+from genmetric.cli._reproduce import NAMES, reproduce
+from genmetric.reproduction._experiments import EXPERIMENTS
+from genmetric.reproduction._pages import TABLES
+from genmetric.reproduction._store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def test_a_missing_set_is_named_and_the_rest_runs(tmp_path):
 def test_no_set_at_all(tmp_path, capsys):
     words = ["reproduce", "small", "--datasets", "heart", "--output", str(tmp_path)]
     assert main(words) == 2
-    assert "none of the data sets" in capsys.readouterr().err
+    assert "none of the datasets" in capsys.readouterr().err
 
 
 def test_tables_from_the_store_alone(tmp_path):
@@ -118,3 +118,23 @@ def test_datasets(tmp_path):
 def test_datasets_check():
     done = CliRunner().invoke(datasets, ["--check"], standalone_mode=False)
     assert done.exception is None
+
+
+@pytest.mark.parametrize("name", ["scores.jsonl", "small.md", "results.csv", "report.html"])
+def test_an_output_that_cannot_be_written_is_found_before_computing(
+    tmp_path, monkeypatch, capsys, name
+):
+    (tmp_path / name).mkdir()
+    monkeypatch.setattr("genmetric.reproduction._runner.run", pytest.fail)
+    words = ["reproduce", "small", "--datasets", "iris", "--output", str(tmp_path)]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert f"{name}: is a folder" in error or f"{name}: is a directory" in error
+    assert error.count("\n") == 1
+
+
+def test_an_output_directory_that_is_a_file(tmp_path, capsys):
+    path = tmp_path / "out"
+    path.write_text("")
+    assert main(["reproduce", "small", "--datasets", "iris", "--output", str(path)]) == 2
+    assert str(path) in capsys.readouterr().err

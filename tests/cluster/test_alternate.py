@@ -14,7 +14,7 @@ from genmetric.cluster import alternate, cluster_metric
 from genmetric.density import class_statistics
 
 # The function of that name hides the module in the package.
-MODULE = sys.modules["genmetric.cluster.alternate"]
+MODULE = sys.modules["genmetric.cluster._alternate"]
 
 
 def scaled(loader):
@@ -24,11 +24,13 @@ def scaled(loader):
 
 
 def naive_loop(X, centers, shrinkage, interpolation, n_rounds):
-    """The loop of section sUn as the paper tells it, with plain scikit-learn estimators."""
+    """The loop of appendix D of the paper, with plain scikit-learn estimators."""
     kmeans = KMeans(len(centers), init=centers, n_init=1, tol=0).fit(X)
     partitions = [kmeans.labels_]
     for _ in range(n_rounds):
-        metric = GenerativeMetric(shrinkage=shrinkage, interpolation=interpolation)
+        metric = GenerativeMetric(
+            shrinkage=shrinkage, normalization="determinant", interpolation=interpolation
+        )
         z = metric.fit_transform(X, partitions[-1])
         z /= np.linalg.det(metric.components_) ** (1 / X.shape[1])
         means = np.array([z[partitions[-1] == c].mean(axis=0) for c in range(len(centers))])
@@ -38,7 +40,7 @@ def naive_loop(X, centers, shrinkage, interpolation, n_rounds):
 
 @pytest.mark.parametrize("loader", [load_iris, load_wine])
 @pytest.mark.parametrize(("shrinkage", "interpolation"), [(0.1, 0.7), ("auto", 0.3), (0.01, 1.0)])
-def test_the_loop_is_that_of_the_paper(loader, shrinkage, interpolation):
+def test_iteration_of_the_paper(loader, shrinkage, interpolation):
     X, _ = scaled(loader)
     start = X[[0, 70, 140]]
     loop = alternate(X, 3, shrinkage=shrinkage, interpolation=interpolation, init=start)
@@ -52,7 +54,7 @@ def test_the_loop_is_that_of_the_paper(loader, shrinkage, interpolation):
 
 
 @pytest.mark.parametrize(("loader", "expected"), [(load_iris, 0.966), (load_wine, 0.985)])
-def test_the_defaults_lift_the_rand_index(loader, expected):
+def test_rand_index_with_defaults(loader, expected):
     X, y = scaled(loader)
     loop = alternate(X, 3, seeds=np.arange(5))
     assert loop.stopped_by == "labels"
@@ -60,7 +62,7 @@ def test_the_defaults_lift_the_rand_index(loader, expected):
     assert rand_score(y, loop.rounds[loop.best].labels) == pytest.approx(expected, abs=0.002)
 
 
-def test_labels_at_rest_are_a_fixed_point():
+def test_converged_labels_are_a_fixed_point():
     X, _ = scaled(load_iris)
     loop = alternate(X, 3, seeds=np.arange(5))
     last = loop.rounds[loop.best]
@@ -71,7 +73,7 @@ def test_labels_at_rest_are_a_fixed_point():
     assert not np.array_equal(again.rounds[0].labels, last.labels)
 
 
-def test_unexplained_share(rng):
+def test_unexplained_fraction(rng):
     X = rng.normal(size=(60, 3))
     loop = alternate(X, 4)
     kept = loop.rounds[loop.best]
@@ -91,7 +93,7 @@ def test_unexplained_share(rng):
     heavy=st.booleans(),
 )
 @settings(max_examples=40)
-def test_no_cluster_is_lost(seed, n_rows, n_features, n_clusters, heavy):
+def test_number_of_clusters_is_kept(seed, n_rows, n_features, n_clusters, heavy):
     rng = np.random.default_rng(seed)
     shape = n_rows, n_features
     X = rng.standard_t(2, size=shape) if heavy else rng.normal(size=shape)
@@ -116,7 +118,7 @@ ROWS = np.array([[-3.0, 0], [-2, 1], [-1.5, 0], [1.5, 1], [2, 0], [3, 1]])
 
 
 @pytest.mark.parametrize("order", [(A, B, C, B), (A, C, B, C), (C, B, A, B), (A, B, A)])
-def test_the_best_round_of_a_cycle_is_kept(monkeypatch, order):
+def test_best_iteration_of_a_cycle_is_kept(monkeypatch, order):
     scripted(monkeypatch, order)
     said = []
     loop = alternate(ROWS, 2, init=ROWS[[0, 5]], report=said.append)
@@ -130,20 +132,20 @@ def test_the_best_round_of_a_cycle_is_kept(monkeypatch, order):
     assert "cycle" in said[-1]
 
 
-def test_a_round_that_loses_a_cluster_is_not_taken(monkeypatch):
+def test_iteration_that_empties_a_cluster_is_rejected(monkeypatch):
     scripted(monkeypatch, (A, B, [1] * 6))
     loop = alternate(ROWS, 2, init=ROWS[[0, 5]])
     assert (loop.stopped_by, loop.best, len(loop.rounds)) == ("collapse", 1, 2)
     assert loop.rounds[loop.best].labels.tolist() == B
 
 
-def test_the_rounds_are_used_up(monkeypatch):
+def test_max_iter_reached(monkeypatch):
     scripted(monkeypatch, (A, B, C))
     loop = alternate(ROWS, 2, init=ROWS[[0, 5]], max_iter=2)
     assert (loop.stopped_by, loop.best) == ("max_iter", 2)
 
 
-def test_an_empty_cluster_keeps_its_centre(monkeypatch):
+def test_empty_cluster_keeps_its_centre(monkeypatch):
     scripted(monkeypatch, (A, A))
     centers = np.vstack([ROWS[[0, 5]], [[9.0, 9.0]]])
     loop = alternate(ROWS, 3, init=centers)
@@ -151,7 +153,7 @@ def test_an_empty_cluster_keeps_its_centre(monkeypatch):
     assert loop.stopped_by == "labels"
 
 
-def test_metric_of_clusters_of_one_row():
+def test_metric_of_clusters_of_one_sample():
     X = np.array([[0.0, 0], [1, 0], [0, 2], [5, 5]])
     metric = cluster_metric(X, class_statistics(X, np.arange(4), 4))
     assert np.isfinite(metric).all()
@@ -160,7 +162,7 @@ def test_metric_of_clusters_of_one_row():
     assert np.array_equal(one, np.eye(2))
 
 
-def test_threads_change_nothing(rng):
+def test_result_independent_of_n_jobs(rng):
     X = rng.normal(size=(300, 5)) + rng.normal(size=(3, 5)).repeat(100, axis=0)
     one, two = (alternate(X, 3, seeds=np.arange(4), n_jobs=n) for n in (1, 3))
     assert len(one.rounds) == len(two.rounds)

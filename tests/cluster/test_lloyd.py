@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genmetric import _chunks
-from genmetric.cluster import best_start, canonical_order, center_distances, lloyd
-from genmetric.density import Frame
+from genmetric.cluster._lloyd import best_start, canonical_order, center_distances, lloyd
+from genmetric.density import Scaling
 
 
 def naive_lloyd(X, centers, weights):
-    """k-means as the textbook has it: loops over rows, until no label changes."""
+    """Textbook k-means: loops over samples until no label changes."""
     labels = None
     while True:
         new = np.array([np.argmin([(x - c) @ (x - c) for c in centers]) for x in X])
@@ -26,7 +26,7 @@ def naive_lloyd(X, centers, weights):
 
 @pytest.fixture
 def blobs(rng):
-    """Three overlapping clusters, 90 rows of 4 features."""
+    """Three overlapping clusters, 90 samples of 4 features."""
     return rng.normal(size=(90, 4)) + 2 * rng.normal(size=(3, 4)).repeat(30, axis=0)
 
 
@@ -39,7 +39,7 @@ def test_lloyd_is_the_textbook_loop(blobs, rng):
     assert inertia == pytest.approx(total, rel=1e-12)
 
 
-def test_lloyd_without_enough_rows_is_silent():
+def test_lloyd_with_too_few_samples_does_not_warn():
     labels, inertia = lloyd(np.ones((5, 2)), np.ones((3, 2)))
     assert len(np.unique(labels)) == 1
     assert inertia == 0
@@ -51,25 +51,25 @@ def test_best_start_has_the_least_inertia(blobs):
     assert best_start(blobs, 6, np.arange(8))[1] == pytest.approx(min(runs), rel=1e-8)
 
 
-def test_best_start_is_the_same_in_threads(blobs):
+def test_best_start_independent_of_n_jobs(blobs):
     (one, a), (two, b) = (best_start(blobs, 6, np.arange(8), n_jobs=n) for n in (1, 3))
     assert a == b
     assert np.array_equal(one, two)
 
 
 @given(seed=st.integers(0, 1000), n_rows=st.integers(1, 30))
-def test_canonical_order_of_whole_numbers(seed, n_rows):
+def test_canonical_order_of_integers(seed, n_rows):
     rng = np.random.default_rng(seed)
     X = rng.integers(-2, 3, size=(n_rows, 3)).astype(float)
     shuffled = X[rng.permutation(n_rows)]
     ordered = X[canonical_order(X)]
     assert np.array_equal(ordered, shuffled[canonical_order(shuffled)])
-    # Equal rows are neighbours: each different row starts one run.
+    # Equal samples are adjacent: each distinct sample starts one run.
     starts = 1 + np.count_nonzero((ordered[1:] != ordered[:-1]).any(axis=1))
     assert starts == len(np.unique(X, axis=0))
 
 
-def test_weights_draw_like_repeated_rows(blobs):
+def test_weights_equal_repeated_samples_in_the_start(blobs):
     times = np.random.default_rng(0).integers(1, 4, size=90)
     twice = np.repeat(blobs, times, axis=0)
     labels = []
@@ -87,7 +87,7 @@ def test_center_distances(rng, monkeypatch, n_jobs):
     monkeypatch.setattr(_chunks, "CHUNK_BYTES", 2000)
     X, centers = 1e8 + rng.normal(size=(50, 3)), rng.normal(size=(4, 3))
     L = rng.normal(size=(3, 3))
-    frame = Frame(np.full(3, 1e8), 2.0)
+    frame = Scaling(np.full(3, 1e8), 2.0)
     parts = center_distances(X, centers, L, frame=frame, n_jobs=n_jobs)
     assert len(parts) > 3
     expected = [[np.sum((L @ ((x - 1e8) / 2 - c)) ** 2) for c in centers] for x in X]
@@ -96,7 +96,7 @@ def test_center_distances(rng, monkeypatch, n_jobs):
     assert np.array_equal(np.concatenate(nearest), np.argmin(expected, axis=1))
 
 
-def test_a_row_at_a_centre_has_no_distance():
+def test_sample_at_a_centre_has_distance_zero():
     X = np.array([[1e3, 1.0], [1e3, 1.0 + 1e-9]])
     (d2,) = center_distances(X, X[:1], np.eye(2))
     assert d2[0, 0] == 0

@@ -16,6 +16,7 @@ from distributed import Client, KilledWorker, LocalCluster
 
 from genmetric import GenerativeMetric
 from genmetric.dask import DaskGenerativeMetric
+from genmetric.dask._tasks import compute
 from genmetric.datasets import load_vehicle
 
 # What dask itself warns of when its processes die is not at issue here. The timeout is the bound on
@@ -120,6 +121,38 @@ def test_a_block_that_kills_its_workers(tmp_path):
     # dask gives up after allowed-failures; the name of the task has the number of the block.
     with pytest.raises(KilledWorker, match=r", 3, 0\)|-3-"):
         DaskGenerativeMetric().fit(sabotaged(tmp_path, kill_always), LAZY_Y)
+
+
+@pytest.mark.parametrize("outcome", [7, OSError("disk full")])
+def test_task_that_ends_just_after_a_poll(monkeypatch, outcome):
+    """A task can end between the timeout of a poll and the look at its state."""
+
+    class Future:
+        key = "task"
+
+        def done(self):
+            return True
+
+        def result(self, timeout=None):
+            if timeout is not None:
+                raise TimeoutError
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+    class Scheduler:
+        def compute(self, _graph):
+            return Future()
+
+        def get(self):
+            """Stand in for the method of a client that dask finds."""
+
+    monkeypatch.setattr(dask.base, "get_scheduler", lambda: Scheduler().get)
+    if isinstance(outcome, Exception):
+        with pytest.raises(OSError, match="disk full"):
+            compute(None)
+    else:
+        assert compute(None) == outcome
 
 
 @contextmanager

@@ -60,9 +60,10 @@ def assert_close(a, b, rtol=1e-10):
     [
         {},
         {"shrinkage": None, "solver": "dense"},
+        {"base": "pooled", "normalization": "trace"},
         {"shrinkage": 0.1, "solver": "resolvent", "interpolation": 0.5},
         {"max_samples": 40, "random_state": 3},
-        {"n_components": 4, "priors": [0.4, 0.3, 0.2, 0.1], "tol": 0.1},
+        {"n_components": 4, "priors": [0.4, 0.3, 0.2, 0.1], "class_tol": 0.1},
     ],
 )
 def test_arrays(parameters):
@@ -154,7 +155,9 @@ def test_labels_cut_elsewhere():
 
 def test_labels_that_cannot_be_matched():
     x, y = arrays()
-    with pytest.raises(ValueError, match="X has 846 rows and y 800 labels"):
+    with pytest.raises(
+        ValueError, match=r"X has 846 samples and y 800 labels\. Pass one label per sample"
+    ):
         DaskGenerativeMetric().fit(x, y[:800])
     kept = x[:, 0] > 90
     with pytest.raises(ValueError, match="X has 6 blocks and y 4, of unknown lengths"):
@@ -198,7 +201,7 @@ def test_float32_rows():
 def test_classes_named_beforehand():
     metric = DaskGenerativeMetric().fit(*arrays(), classes=[3, 2, 1, 0, 7])
     assert_same_bits(metric, streamed(*arrays()))
-    with pytest.raises(ValueError, match=r"In block \d: y has labels \[3\] that are none of"):
+    with pytest.raises(ValueError, match=r"In block \d: y has labels \[3\] that are not among"):
         DaskGenerativeMetric().fit(*arrays(), classes=[0, 1, 2])
 
 
@@ -235,7 +238,7 @@ def test_bad_rows_and_parameters():
     broken[450, 3] = np.inf
     with pytest.raises(ValueError, match="In block 4: Input X contains infinity"):
         DaskGenerativeMetric().fit(da.from_array(broken, chunks=x.chunks), y)
-    with pytest.raises(ValueError, match="X has no rows at all"):
+    with pytest.raises(ValueError, match="X has no samples"):
         DaskGenerativeMetric().fit(x[:0], y[:0])
     with pytest.raises(ValueError, match="at least 2 classes"):
         DaskGenerativeMetric().fit(x, da.zeros_like(y))
@@ -258,9 +261,25 @@ def test_rows_that_change_between_the_passes():
 
     with (
         dask.config.set(scheduler="sync"),
-        pytest.raises(ValueError, match=r"In block \d: \d+ rows the first time and \d+ the second"),
+        pytest.raises(ValueError, match=r"In block \d: \d+ samples the first time and \d+ the"),
     ):
         DaskGenerativeMetric().fit(x.map_blocks(shrinking, meta=np.empty((0, 0))), y)
+
+
+def test_values_that_change_between_the_passes():
+    x, y = arrays()
+    n_calls = itertools.count()
+
+    def noisy(block):
+        # All blocks are read once, then the fourth differs.
+        return block if next(n_calls) != len(x.blocks.ravel()) + 4 else block + 1e-3
+
+    different = (
+        r"In block \d: samples with different values in different passes\. All passes need the same "
+        r"samples: persist data"
+    )
+    with dask.config.set(scheduler="sync"), pytest.raises(ValueError, match=different):
+        DaskGenerativeMetric().fit(x.map_blocks(noisy, meta=np.empty((0, 0))), y)
 
 
 def test_blocks_without_wanted_rows_are_not_read_again():

@@ -100,7 +100,7 @@ def test_queries_with_names_and_fewer_components():
 
 def test_bad_queries():
     metric = fitted()
-    with pytest.raises(ValueError, match="n_neighbors must be a whole number"):
+    with pytest.raises(ValueError, match="n_neighbors must be an integer"):
         metric.kneighbors(X, 0)
     with pytest.raises(TypeError, match="X is a dask collection"):
         metric.kneighbors(da.from_array(X), 2)
@@ -109,3 +109,14 @@ def test_bad_queries():
     broken = da.from_array(np.where(np.arange(150)[:, None] == 100, np.nan, X), chunks=(40, -1))
     with pytest.raises(ValueError, match=r"In block 2: .*NaN"):
         metric.kneighbors(X, 2, reference=broken)
+
+
+def test_distances_with_the_pooled_base():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(90, 4)) * [1, 10, 100, 1000]
+    x = da.from_array(rows, chunks=(40, -1))
+    metric = DaskGenerativeMetric(base="pooled").fit(x, da.from_array(np.arange(90) % 3, chunks=40))
+    distances, indices = metric.kneighbors(rows[:7], 4)
+    expected, order = naive(metric.components_, rows[:7], rows, 4)
+    np.testing.assert_allclose(distances, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(indices, order)

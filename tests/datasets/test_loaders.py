@@ -41,8 +41,13 @@ def test_bunch(name):
     assert bunch.data.dtype == np.float64
     assert bunch.data.flags.c_contiguous
     assert np.isfinite(bunch.data).all()
-    assert bunch.target.dtype == np.intp
-    assert np.array_equal(np.unique(bunch.target), np.arange(len(record.class_names)))
+    if record.task == "regression":
+        assert bunch.target.dtype == np.float64
+        assert np.isfinite(bunch.target).all()
+        assert record.target in bunch.DESCR
+    else:
+        assert bunch.target.dtype == np.intp
+        assert np.array_equal(np.unique(bunch.target), np.arange(len(record.class_names)))
     assert isinstance(bunch.feature_names, list)
     assert len(set(bunch.feature_names)) == record.n_features
     assert bunch.target_names.tolist() == list(record.class_names)
@@ -75,6 +80,31 @@ def test_other_forms_hold_the_same_values(name):
 @pytest.mark.parametrize(("name", "counts"), CLASS_COUNTS.items())
 def test_class_counts(name, counts):
     assert np.bincount(load_dataset(name).target).tolist() == counts
+
+
+TARGETS = {
+    # Range and number of distinct values of each numeric target.
+    "airfoil": (103.380, 140.987, 1456),
+    "concrete": (2.33, 82.60, 938),
+    "auto_mpg": (9.0, 46.6, 127),
+    "real_estate": (7.6, 117.5, 270),
+    "slump": (17.19, 58.53, 83),
+    "wine_quality": (3, 8, 6),
+    "fish_toxicity": (0.053, 9.612, 827),
+    "aquatic_toxicity": (0.122, 10.047, 515),
+}
+
+
+@pytest.mark.parametrize(("name", "facts"), TARGETS.items())
+def test_numeric_targets(name, facts):
+    y = load_dataset(name).target
+    low, high, distinct = facts
+    np.testing.assert_allclose([y.min(), y.max()], [low, high], atol=0.01)
+    assert len(np.unique(y)) == distinct
+
+
+def test_every_numeric_target_is_listed():
+    assert set(TARGETS) == {r.name for r in CATALOGUE.values() if r.task == "regression"}
 
 
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "digits"])

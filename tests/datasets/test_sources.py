@@ -12,7 +12,7 @@ from scipy.spatial import KDTree
 from sklearn.utils import Bunch
 
 from genmetric.datasets import CATALOGUE, load_dataset, load_heart, load_mnist
-from genmetric.datasets.sources import data_directory, read_table
+from genmetric.datasets._sources import data_directory, read_table
 
 REPOSITORY = Path(__file__).parents[2]
 DATA = Path(os.environ.get("GENMETRIC_DATA") or REPOSITORY.parent / "shared" / "data")

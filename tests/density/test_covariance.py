@@ -1,5 +1,7 @@
 """Shrinkage, stand-ins and floors of class covariances."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,10 +10,11 @@ from sklearn.covariance import OAS, LedoitWolf, ledoit_wolf
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 
-from genmetric.density import ClassStatistics
-from genmetric.density.covariance import (
+from genmetric.density import ClassStatistics, class_statistics, fit_gaussians
+from genmetric.density._covariance import (
     check_shrinkage,
     class_covariances,
+    covariance_terms,
     estimated_covariance,
     fit_weighted,
     ledoit_wolf_shrinkage,
@@ -19,6 +22,9 @@ from genmetric.density.covariance import (
     shrink,
     stand_in_covariance,
 )
+from genmetric.density._factored_statistics import FactoredStatistics
+from genmetric.density._low_rank import fit_low_rank_gaussians
+from genmetric.density._scaling import Scaling
 
 
 @given(st.integers(2, 60), st.integers(1, 12), st.integers(0, 2**32 - 1))
@@ -54,7 +60,7 @@ def test_ledoit_wolf_weights_are_frequencies(rng):
 
 
 @pytest.mark.parametrize("shape", [(7, 1), (1, 3), (2, 3)])
-def test_ledoit_wolf_where_there_is_nothing_to_estimate(rng, shape):
+def test_ledoit_wolf_without_scatter(rng, shape):
     X = rng.normal(size=shape)
     found = ledoit_wolf_shrinkage(ClassStatistics.from_rows(X, np.zeros(len(X), int), 1))
     assert np.isfinite(found).all()
@@ -89,7 +95,7 @@ def test_check_shrinkage_accepts():
 
 @pytest.mark.parametrize("bad", [-0.1, 1.5, np.nan, np.inf, "none", True, [0.1], {}])
 def test_check_shrinkage_refuses(bad):
-    with pytest.raises(ValueError, match=r'shrinkage must be None, "auto" or a number from 0 to 1'):
+    with pytest.raises(ValueError, match=r"shrinkage must be None, 'auto' or a number in \[0, 1\]"):
         check_shrinkage(bad)
 
 
@@ -159,7 +165,7 @@ def test_estimated_covariance_refuses(rng, estimator, message):
         estimated_covariance(estimator, rng.normal(size=(20, 3)))
 
 
-def test_estimated_covariance_passes_on_what_an_estimator_says(rng):
+def test_estimated_covariance_keeps_errors_of_the_estimator(rng):
     with pytest.raises(TypeError, match="'y'"):
         estimated_covariance(LinearRegression(), rng.normal(size=(20, 3)))
 
@@ -182,7 +188,9 @@ def test_degenerate_classes_are_named_and_replaced(rng):
     X = np.r_[rng.normal(size=(20, 3)), rng.normal(size=(1, 3)), np.ones((5, 3)) * 0.1]
     codes = np.repeat([0, 1, 2], [20, 1, 5])
     stats = ClassStatistics.from_rows(X, codes, 3)
-    with pytest.warns(UserWarning, match=r"Classes \['b', 'c'\] have a single row or no scatter"):
+    with pytest.warns(
+        UserWarning, match=r"Classes \['b', 'c'\] have a single sample or no scatter"
+    ):
         found = replace_degenerate(stats.covariances, stats, None, np.array(["a", "b", "c"]))
     np.testing.assert_array_equal(found[0], stats.covariances[0])
     np.testing.assert_array_equal(found[1], stats.pooled_covariance)
@@ -193,10 +201,111 @@ def test_degenerate_classes_are_named_and_replaced(rng):
     np.testing.assert_allclose(shrunk[1], shrink(stats.pooled_covariance, 0.5))
 
 
-def test_weights_below_one_are_no_degenerate_class(rng):
+def test_weights_below_one_do_not_make_a_class_degenerate(rng):
     # Weights that sum to one are common; classes of many rows then count less than one row.
     X, codes = rng.normal(size=(40, 3)), rng.integers(0, 2, 40)
     stats = ClassStatistics.from_rows(X, codes, 2, np.full(40, 1 / 40))
     assert (stats.count < 1).all()
     found = replace_degenerate(stats.covariances, stats)
     np.testing.assert_array_equal(found, stats.covariances)
+
+
+def dense_fit(X, codes, n_classes, shrinkage):
+    return fit_gaussians(class_statistics(X, codes, n_classes), shrinkage=shrinkage)
+
+
+def low_rank_fit(X, codes, n_classes, shrinkage):
+    frame = Scaling(np.zeros(X.shape[1]), 1.0)
+    stats = FactoredStatistics.of(X, codes, n_classes, frame=frame)
+    return fit_low_rank_gaussians(stats, shrinkage=shrinkage)
+
+
+def few_per_class(rng, n_classes, n_per_class, deviations):
+    """Statistics of classes that share one covariance matrix."""
+    codes = np.repeat(np.arange(n_classes), n_per_class)
+    X = rng.normal(size=(n_classes, len(deviations)))[codes]
+    X = X + rng.normal(size=X.shape) * deviations
+    return ClassStatistics.from_rows(X, codes, n_classes)
+
+
+@pytest.mark.parametrize("n_per_class", [2, 3, 5, 9])
+def test_small_classes_share_the_best_shrinkage(rng, n_per_class):
+    """The shared shrinkage has the least squared distance to the covariance of all classes."""
+    stats = few_per_class(rng, 400, n_per_class, np.geomspace(4, 0.5, 6))
+    W, factor = stats.pooled_covariance, n_per_class / (n_per_class - 1)
+    factor *= (stats.count.sum() - 400) / stats.count.sum()
+    target = np.trace(W) / 6 * np.eye(6)
+
+    def distance(s):
+        return np.sum(((1 - s) * factor * stats.covariances + s * target - W) ** 2)
+
+    grid = np.linspace(0, 1, 1001)
+    best = grid[np.argmin([distance(s) for s in grid])]
+    own, isotropic = covariance_terms(stats, "auto", whitened=True)
+    np.testing.assert_allclose(own, (1 - best) * factor, atol=0.02)
+    # Part of the scale of each class is kept; the mean over the classes is that of the target.
+    assert np.mean(isotropic) == pytest.approx(best * target[0, 0], rel=0.05)
+    assert isotropic.std() > 0
+
+
+def test_spherical_classes_shrink_fully(rng):
+    stats = few_per_class(rng, 300, 2, np.ones(20))
+    own, isotropic = covariance_terms(stats, "auto", whitened=True)
+    assert own.max() < 0.02
+    expected = 0.7 * stats.traces.mean() / 20 + 0.3 * stats.traces / 20
+    np.testing.assert_allclose(isotropic, expected, rtol=0.02)
+
+
+def test_small_classes_leave_large_ones_as_they_are(rng):
+    X, codes = rng.normal(size=(75, 4)), np.repeat(np.arange(6), [3, 2, 9, 10, 20, 31])
+    stats = ClassStatistics.from_rows(X, codes, 6)
+    expected = shrink(stats.covariances, ledoit_wolf_shrinkage(stats))
+    np.testing.assert_array_equal(class_covariances(stats), expected)
+    found = class_covariances(stats, whitened=True)
+    np.testing.assert_array_equal(found[3:], expected[3:])
+    assert (np.abs(found[:3] - expected[:3]).max(axis=(1, 2)) > 1e-3).all()
+
+
+def test_pooled_covariance_of_too_few_samples_is_not_shared(rng):
+    for n_classes, shares in ((19, False), (20, True)):
+        stats = few_per_class(rng, n_classes, 3, np.ones(20))
+        expected = shrink(stats.covariances, ledoit_wolf_shrinkage(stats))
+        assert np.allclose(class_covariances(stats, whitened=True), expected) != shares
+
+
+def test_one_small_class_has_its_own_shrinkage(rng):
+    stats = ClassStatistics.from_rows(rng.normal(size=(4, 3)), np.zeros(4, int), 1)
+    expected = shrink(stats.covariances, ledoit_wolf_shrinkage(stats))
+    np.testing.assert_allclose(class_covariances(stats, whitened=True), expected)
+
+
+class TestFloorWarning:
+    """One warning if the floor of the eigenvalues replaces much of the class covariances."""
+
+    @pytest.mark.parametrize("fit", [dense_fit, low_rank_fit])
+    def test_fewer_samples_than_features(self, rng, fit):
+        X, codes = rng.normal(size=(60, 12)), np.repeat([0, 1, 2], [6, 6, 48])
+        message = (
+            r"The covariances of 2 of 3 classes are nearly singular: up to 7 of 12 eigenvalues "
+            r'were raised to 1e-08 .* Use shrinkage .*, base="pooled" or fewer features'
+        )
+        with pytest.warns(UserWarning, match=message) as found:
+            fit(X, codes, 3, None)
+        assert len(found) == 1
+
+    @pytest.mark.parametrize("fit", [dense_fit, low_rank_fit])
+    @pytest.mark.parametrize("kind", ["constant", "collinear", "indicator", "shrunk"])
+    def test_quiet(self, rng, fit, kind):
+        X, codes = rng.normal(size=(60, 12)), np.repeat([0, 1, 2], 20)
+        if kind == "constant":
+            X[:, :5] = 1.0
+        elif kind == "collinear":
+            X[:, :5] = X[:, 5:10]
+        elif kind == "indicator":
+            X[:, :2] = rng.integers(0, 2, (60, 2))
+            X[codes == 1, :2] = 0
+        else:
+            X, codes = X[:12], np.repeat([0, 1, 2], 4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fit(X, codes, 3, "auto" if kind == "shrunk" else None)

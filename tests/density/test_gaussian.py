@@ -7,8 +7,8 @@ from sklearn.covariance import OAS, GraphicalLasso, LedoitWolf, ledoit_wolf
 
 from genmetric import GaussianModel
 from genmetric.density import ClassGaussians, ClassStatistics, fit_gaussians
-from genmetric.density.diagnostics import curvature_error, gradient_error
-from genmetric.density.gaussian import GaussianDensity
+from genmetric.density._diagnostics import curvature_error, gradient_error
+from genmetric.density._gaussian import GaussianDensity
 
 
 @pytest.fixture
@@ -28,16 +28,16 @@ def test_log_density_is_that_of_scipy(gaussians, X):
         np.testing.assert_allclose(found[:, c], multivariate_normal(mean, S).logpdf(X), rtol=1e-9)
 
 
-def test_precisions_and_pulls(gaussians, X):
+def test_precisions_and_scaled_residuals(gaussians, X):
     eye = np.broadcast_to(np.eye(4), (3, 4, 4))
     np.testing.assert_allclose(gaussians.precisions @ gaussians.covariances, eye, atol=1e-9)
     whitened = gaussians.whiteners.transpose(0, 2, 1) @ gaussians.covariances @ gaussians.whiteners
     np.testing.assert_allclose(whitened, eye, atol=1e-9)
-    for x, v in zip(X, gaussians.pulls(X), strict=True):
+    for x, v in zip(X, gaussians.scaled_residuals(X), strict=True):
         for c in range(3):
             expected = np.linalg.solve(gaussians.covariances[c], x - gaussians.means[c])
             np.testing.assert_allclose(v[c], expected, rtol=1e-8, atol=1e-8)
-    np.testing.assert_array_equal(gaussians.gradient(X), -gaussians.pulls(X))
+    np.testing.assert_array_equal(gaussians.gradient(X), -gaussians.scaled_residuals(X))
 
 
 def test_weighted_curvature_is_a_sum_over_classes(gaussians, naive, rng, X):
@@ -88,7 +88,7 @@ def test_derivatives_against_differences(X, shrinkage):
     assert curvature_error(model, at) < 1e-7
 
 
-def test_the_diagnostics_see_an_error(X):
+def test_diagnostics_find_an_error(X):
     model = GaussianModel().fit(X)
 
     class Wrong:
@@ -118,11 +118,11 @@ def test_moments_by_kind_of_shrinkage(X):
 
 @pytest.mark.parametrize("estimator", [OAS(), LedoitWolf(), GraphicalLasso(alpha=0.05)])
 def test_covariance_estimator_works_on_centred_rows_of_size_one(X, estimator):
-    from genmetric.density import Frame
+    from genmetric.density import Scaling
 
-    frame = Frame.of(X)
+    frame = Scaling.of(X)
     model = GaussianModel(covariance_estimator=estimator).fit(X)
-    expected = frame.scale**2 * estimator.fit(frame.inward(X)).covariance_
+    expected = frame.scale**2 * estimator.fit(frame.apply(X)).covariance_
     np.testing.assert_allclose(model.covariance_, expected, rtol=1e-6, atol=1e-8)
 
 
@@ -136,7 +136,7 @@ def test_weights_are_frequencies(X, rng):
         GaussianModel().fit(X, sample_weight=-np.ones(len(X)))
 
 
-def test_far_points_are_finite(X):
+def test_distant_samples_are_finite(X):
     model = GaussianModel(shrinkage=None).fit(X)
     far = model.mean_ + 1e4 * np.sqrt(np.linalg.eigvalsh(model.covariance_)[-1]) * np.eye(4)
     for values in (model.log_density(far), model.gradient(far), model.curvature(far)):
@@ -149,7 +149,7 @@ def test_far_points_are_finite(X):
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
-def test_scale_only_scales(X, scale):
+def test_result_follows_the_scale_of_X(X, scale):
     X = (X - X.mean(axis=0)) / X.std()
     one, other = GaussianModel().fit(X), GaussianModel().fit(scale * X)
     log_scale = np.log(scale)
@@ -165,9 +165,9 @@ def test_scale_only_scales(X, scale):
     np.testing.assert_allclose(other.covariance_ / scale**2, one.covariance_, rtol=1e-10)
 
 
-def test_one_row_and_rows_without_scatter():
+def test_single_sample_and_samples_without_scatter():
     for X in (np.ones((1, 3)), np.ones((6, 3))):
-        with pytest.warns(UserWarning, match="single row or no scatter"):
+        with pytest.warns(UserWarning, match="single sample or no scatter"):
             model = GaussianModel().fit(X)
         np.testing.assert_array_equal(model.covariance_, np.eye(3))
         assert np.isfinite(model.log_density(X)).all()
@@ -179,3 +179,27 @@ def test_of_class_is_one_of_the_gaussians(gaussians, X):
     np.testing.assert_allclose(density.gradient(X), gaussians.gradient(X)[:, 1])
     w = np.tile([0.0, 1.0, 0.0], (len(X), 1))
     np.testing.assert_allclose(density.curvature(X), gaussians.weighted_curvature(X, w))
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-140, 1e140, 1e150])
+def test_gradient_and_curvature_are_finite_or_raise(rng, scale):
+    X = rng.normal(size=(40, 3))
+    reference, model = GaussianModel().fit(X), GaussianModel().fit(scale * X)
+    np.testing.assert_allclose(model.gradient(scale * X) * scale, reference.gradient(X), rtol=1e-9)
+    found = model.curvature(scale * X)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found * scale * scale, reference.curvature(X), rtol=1e-8, atol=1e-8)
+
+
+def test_overflow(rng):
+    X = rng.normal(size=(40, 3))
+    X[:, 2] = X[:, 0]  # a variance at the floor of 1e-8
+    with pytest.raises(ValueError, match=r"curvature of the density overflows float64 at 40 of 40"):
+        GaussianModel(shrinkage=None).fit(1e-150 * X).curvature(1e-150 * X + [1e-146, 0, 0])
+    with pytest.raises(ValueError, match=r"spread of about \d.\de.154"):
+        GaussianModel().fit(1e154 * X)
+    model = GaussianModel().fit(X)
+    with pytest.raises(ValueError, match=r"curvature of the density overflows float64 at 1 of 2"):
+        model.curvature([[0.0, 0, 0], [1e200, 0, 0]])
+    with np.errstate(all="raise"):
+        assert np.isfinite(model.curvature(X)).all()

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import KernelDensity
 
-from genmetric.density.kernel_density import fit_rate, kernel_sums
+from genmetric.density._kernel_density import fit_rate, kernel_sums
 
 
 def naive_sums(points, references, rate, weights, own):
@@ -43,7 +43,7 @@ def test_kernel_sums_against_a_loop(rng, rate, leave_out):
     np.testing.assert_allclose(sums.variance, variance, rtol=1e-6, atol=1e-10 * mean.max() ** 2)
 
 
-def test_far_points_do_not_underflow(rng):
+def test_distant_samples_do_not_underflow(rng):
     references = rng.standard_normal((20, 2))
     points = np.array([[1e6, 0.0], [0.0, -1e8]])
     sums = kernel_sums(points, references, 1.0, weights=np.ones(20))
@@ -77,7 +77,7 @@ def test_the_rate_maximises_the_likelihood(seed, n_features, size):
     np.testing.assert_allclose(fit.sums.log_sum, log_sum, rtol=1e-8, atol=1e-8)
 
 
-def test_the_first_look_finds_the_best_of_two_maxima():
+def test_initial_grid_finds_the_larger_of_two_maxima():
     # Twins a hair apart: a narrow kernel is a local maximum, a wide one another.
     rng = np.random.default_rng(0)
     far = rng.standard_normal((60, 2))
@@ -103,7 +103,7 @@ def test_the_rate_agrees_with_cross_validation_of_scikit_learn(rng):
     assert np.argmax(scores) == 1
 
 
-def test_held_out_rows_choose_the_rate(rng):
+def test_held_out_samples_select_the_rate(rng):
     z, beside = rng.standard_normal((80, 2)), rng.standard_normal((40, 2))
     fit = fit_rate(beside, z, point_weights=np.ones(40), weights=np.ones(80), own=None)
 
@@ -134,7 +134,7 @@ def test_a_warm_start_takes_few_passes(rng):
 
 
 @pytest.mark.parametrize("jitter", [1e-4, 1e-9, 1e-13])
-def test_near_twins_end_in_a_finite_rate(rng, jitter):
+def test_nearly_equal_samples_have_a_finite_rate(rng, jitter):
     z = np.repeat(rng.standard_normal((10, 3)), 4, axis=0)
     z += jitter * rng.standard_normal(z.shape)
     w = np.ones(len(z))

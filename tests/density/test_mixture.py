@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KNeighborsClassifier
 
 from genmetric import GaussianMixtureModel, GenerativeMetric
-from genmetric.density.diagnostics import curvature_error, gradient_error
+from genmetric.density._diagnostics import curvature_error, gradient_error
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def model(X):
 def test_log_density_is_the_mixture_of_the_attributes(model, X):
     p = sum(
         w * multivariate_normal(mean, S).pdf(X)
-        for w, mean, S in zip(model.weights_, model.means_, model.covariances_, strict=True)
+        for w, mean, S in zip(model.mixing_weights_, model.means_, model.covariances_, strict=True)
     )
     np.testing.assert_allclose(model.log_density(X), np.log(p), rtol=1e-9)
 
@@ -49,7 +49,7 @@ def test_derivatives_against_differences(model, X):
     assert curvature_error(model, between) < 1e-6
 
 
-def test_far_points_are_finite(model):
+def test_distant_samples_are_finite(model):
     far = 1e4 * np.abs(model.covariances_).max() ** 0.5 * np.array([[1.0, 1, 1], [-1, 0, 1]])
     for values in (model.log_density(far), model.gradient(far), model.curvature(far)):
         assert np.isfinite(values).all()
@@ -57,7 +57,7 @@ def test_far_points_are_finite(model):
 
 # Powers of two: then EM sees the very same numbers.
 @pytest.mark.parametrize("scale", [2.0**-498, 2.0**498])
-def test_scale_only_scales(X, scale):
+def test_result_follows_the_scale_of_X(X, scale):
     X = (X - X.mean(axis=0)) / X.std()
     one = GaussianMixtureModel(random_state=0).fit(X)
     other = GaussianMixtureModel(random_state=0).fit(scale * X)
@@ -68,16 +68,16 @@ def test_scale_only_scales(X, scale):
     assert np.isfinite(other.covariances_).all()
 
 
-def test_an_offset_only_shifts(X):
+def test_offset_shifts_the_means(X):
     one = GaussianMixtureModel(random_state=0).fit(X)
     other = GaussianMixtureModel(random_state=0).fit(X + 2.0**30)
     np.testing.assert_allclose(other.log_density(X + 2.0**30), one.log_density(X), atol=1e-4)
 
 
-def test_a_class_of_few_rows_gets_as_many_components_as_it_has(rng):
+def test_number_of_components_is_at_most_the_number_of_samples(rng):
     X = rng.normal(size=(2, 3))
     model = GaussianMixtureModel(n_components=5, random_state=0).fit(np.repeat(X, 3, axis=0))
-    assert len(model.weights_) == 2
+    assert len(model.mixing_weights_) == 2
     lone = GaussianMixtureModel(n_components=2).fit(X[:1])
     assert np.isfinite(lone.log_density(X)).all()
     np.testing.assert_allclose(lone.means_, X[:1])
@@ -85,7 +85,7 @@ def test_a_class_of_few_rows_gets_as_many_components_as_it_has(rng):
 
 @pytest.mark.parametrize("n_components", [0, -1, 1.5, "two", None])
 def test_bad_n_components(X, n_components):
-    with pytest.raises(ValueError, match="n_components must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="n_components must be 'bic' or an integer >= 1"):
         GaussianMixtureModel(n_components=n_components).fit(X)
 
 
@@ -93,7 +93,7 @@ def test_bad_n_components(X, n_components):
     ("params", "message"),
     [
         ({"max_components": 0}, "max_components must be"),
-        ({"pooling": -1}, "pooling must be a number of at least 0"),
+        ({"pooling": -1}, "pooling must be None or a number >= 0"),
         ({"reg_covar": "small"}, "reg_covar must be"),
         ({"tol": float("nan")}, "tol must be"),
         ({"n_init": 0}, "n_init must be"),
@@ -105,7 +105,7 @@ def test_bad_parameters(X, params, message):
         GaussianMixtureModel(**params).fit(X)
 
 
-def test_rows_too_near_to_tell_apart():
+def test_nearly_equal_samples():
     X = np.array([[0.0, 1.0], [1e-200, 1.0], [5.0, 2.0], [5.0, 2.0 + 1e-15]])
     assert np.isfinite(GaussianMixtureModel(4, random_state=0).fit(X).curvature(X)).all()
 
@@ -121,7 +121,7 @@ class TestExpectationMaximisation:
     def test_covariances_are_pooled_with_the_prior(self, X):
         """At the fixed point: the scatter of the shares, and D + 2 rows of all shares."""
         model = GaussianMixtureModel(2, tol=0, max_iter=2000, reg_covar=0, random_state=0).fit(X)
-        moments = list(zip(model.weights_, model.means_, model.covariances_, strict=True))
+        moments = list(zip(model.mixing_weights_, model.means_, model.covariances_, strict=True))
         p = np.column_stack([w * multivariate_normal(m, S).pdf(X) for w, m, S in moments])
         share = p / p.sum(axis=1, keepdims=True)
         scatters = [(X - m).T * r @ (X - m) for r, (_, m, _) in zip(share.T, moments, strict=True)]
@@ -155,11 +155,11 @@ class TestExpectationMaximisation:
             atol=1e-8,
         )
 
-    def test_bic_finds_the_pieces(self, rng):
+    def test_bic_finds_the_number_of_clusters(self, rng):
         for k in (1, 2, 4):
             X = np.concatenate([rng.normal(size=(100, 2)) + 12 * c for c in rng.permutation(k)])
             model = GaussianMixtureModel("bic", random_state=0, n_init=2).fit(X)
-            assert model.n_components_ == len(model.weights_) == k
+            assert model.n_components_ == len(model.mixing_weights_) == k
             assert model.bic_.argmin() == k - 1
             n_free = k * 6 - 1
             expected = n_free * np.log(len(X)) - 2 * model.log_density(X).sum()
@@ -169,16 +169,16 @@ class TestExpectationMaximisation:
         assert len(GaussianMixtureModel("bic", max_components=3).fit(X).bic_) == 3
         assert not hasattr(GaussianMixtureModel(2).fit(X), "bic_")
 
-    def test_the_seed_decides(self, X):
+    def test_random_state(self, X):
         one, two = (GaussianMixtureModel(3, random_state=7).fit(X) for _ in range(2))
         np.testing.assert_array_equal(one.means_, two.means_)
 
-    def test_a_rotation_turns_the_mixture(self, X, rng):
+    def test_mixture_is_equivariant_to_rotations(self, X, rng):
         Q = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         one, other = (GaussianMixtureModel(2, random_state=0).fit(x) for x in (X, X @ Q))
         np.testing.assert_allclose(other.means_, one.means_ @ Q, atol=1e-6)
 
-    def test_few_rows_do_not_collapse(self, rng):
+    def test_few_samples_do_not_collapse(self, rng):
         """More components than rows can carry: the smallest variance stays near the rows' own."""
         X = rng.normal(size=(8, 4))
         pooled = GaussianMixtureModel(4, random_state=0).fit(X)
@@ -188,12 +188,12 @@ class TestExpectationMaximisation:
         assert least[1] < 1e-4
 
     @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 4))
-    def test_anything_goes(self, seed, n_rows, n_features):
+    def test_random_problems_are_finite(self, seed, n_rows, n_features):
         X = np.random.default_rng(seed).integers(-2, 3, (n_rows, n_features)) * 1.0
         model = GaussianMixtureModel("bic", max_components=4, random_state=0).fit(X)
         for values in (model.log_density(X), model.gradient(X), model.curvature(X)):
             assert np.isfinite(values).all()
-        assert model.weights_.sum() == pytest.approx(1)
+        assert model.mixing_weights_.sum() == pytest.approx(1)
 
 
 def test_curved_classes_need_several_gaussians():

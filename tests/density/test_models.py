@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator
 
 from genmetric import GaussianMixtureModel, GaussianModel, GenerativeMetric
 from genmetric.density import ClassStatistics, SeparateModels, fit_class_models, fit_gaussians
-from genmetric.density.diagnostics import curvature_error, gradient_error
+from genmetric.density._diagnostics import curvature_error, gradient_error
 
 
 class StudentModel(BaseEstimator):
@@ -65,7 +65,7 @@ def gaussians_of(X, codes):
     return fit_gaussians(ClassStatistics.from_rows(X, codes, codes.max() + 1))
 
 
-def test_a_model_of_ones_own_passes_the_diagnostics(data):
+def test_custom_model_passes_the_diagnostics(data):
     X, _ = data
     model = StudentModel().fit(X)
     assert gradient_error(model, X) < 1e-7
@@ -73,7 +73,7 @@ def test_a_model_of_ones_own_passes_the_diagnostics(data):
 
 
 @pytest.mark.parametrize("model", [StudentModel(3.0), PlainModel()])
-def test_a_model_of_ones_own_plugs_into_class_model(data, model):
+def test_custom_model_as_class_model(data, model):
     X, y = data
     metric = GenerativeMetric(class_model=model).fit(X, y)
     models = [type(model)() for _ in range(2)]
@@ -127,7 +127,7 @@ def test_a_mixture_of_one_is_nearly_a_gaussian(data):
     np.testing.assert_allclose(one.metric_, plain.metric_, rtol=1e-6, atol=1e-6)
 
 
-def test_class_models_see_weights_as_frequencies(data, rng):
+def test_sample_weights_are_frequencies(data, rng):
     X, codes = data
     times = rng.integers(1, 3, len(X))
     stats = ClassStatistics.from_rows(X, codes, 2, times.astype(float))
@@ -138,7 +138,7 @@ def test_class_models_see_weights_as_frequencies(data, rng):
     np.testing.assert_allclose(weighted.models[1].mean_, repeated.mean_)
 
 
-def test_a_class_of_one_distinct_row_gets_a_gaussian(data):
+def test_class_with_one_distinct_sample_is_a_gaussian(data):
     X, codes = data
     X, codes = np.r_[X, np.tile(X[0], (3, 1))], np.r_[codes, [2, 2, 2]]
     with pytest.warns(UserWarning, match=r"Classes \[2\]"):
@@ -164,7 +164,7 @@ def test_seeds(data):
     assert kept.models[0].random_state == 1
 
 
-def test_what_lacks_a_method_is_refused_by_name(data):
+def test_missing_method_is_named(data):
     X, y = data
 
     class NoCurvature:
@@ -178,7 +178,7 @@ def test_what_lacks_a_method_is_refused_by_name(data):
         GenerativeMetric(class_model="kde").fit(X, y)
 
 
-def test_an_error_inside_a_model_says_which_class(data):
+def test_error_inside_a_model_names_the_class(data):
     X, y = data
 
     class Fussy(StudentModel):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genmetric.density import ClassStatistics, Frame, class_statistics, merge_statistics
+from genmetric.density import ClassStatistics, Scaling, class_statistics, merge_statistics
 
 FIELDS = list(ClassStatistics.__dataclass_fields__)
 
@@ -77,7 +77,7 @@ def test_pieces_merge_to_the_whole(data, draw):
     assert_same(merge_statistics(pieces), whole, 1e-11 + spacing, 1e-11 + 100 * spacing)
 
 
-def test_a_large_offset_costs_no_more_than_its_spacing(rng):
+def test_large_offset_costs_rounding_errors_only(rng):
     E = rng.integers(-8, 9, size=(500, 3)) / 4.0  # exact at any offset below 2**50
     codes = rng.integers(0, 2, 500)
     at_zero = ClassStatistics.from_rows(E, codes, 2)
@@ -88,7 +88,7 @@ def test_a_large_offset_costs_no_more_than_its_spacing(rng):
     np.testing.assert_allclose(far.fourth, at_zero.fourth, rtol=1e-7)
 
 
-def test_the_order_of_pieces_is_rounding(rng):
+def test_result_independent_of_the_order_of_pieces(rng):
     X, codes, weights = rng.normal(size=(90, 4)), rng.integers(0, 3, 90), rng.random(90)
     pieces = [
         ClassStatistics.from_rows(X[s], codes[s], 3, weights[s])
@@ -113,7 +113,7 @@ def test_weights_are_frequencies(data):
     assert_same(weighted, repeated)
 
 
-def test_a_class_without_rows_is_zero_and_merges(rng):
+def test_class_without_samples(rng):
     X = rng.normal(size=(10, 3))
     first = ClassStatistics.from_rows(X, np.zeros(10, int), 2)
     assert not first.mean[1].any()
@@ -139,9 +139,9 @@ def test_pooled_and_total_covariance(rng):
 def test_in_chunks_and_threads(rng, monkeypatch, dtype):
     X = (rng.normal(size=(203, 4)) * 20).astype(dtype)
     codes, weights = rng.integers(0, 3, 203), rng.random(203)
-    frame = Frame(np.full(4, 2.0), 4.0)
+    frame = Scaling(np.full(4, 2.0), 4.0)
     whole = ClassStatistics.from_rows((X.astype(float) - 2) / 4, codes, 3, weights)
-    module = importlib.import_module("genmetric.density.statistics")
+    module = importlib.import_module("genmetric.density._statistics")
     monkeypatch.setattr(
         module, "row_chunks", lambda n, *_, **__: [slice(a, a + 10) for a in range(0, n, 10)]
     )

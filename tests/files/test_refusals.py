@@ -1,4 +1,4 @@
-"""Files that are no model files, no longer, or made to harm: refused by name, never executed."""
+"""Invalid, damaged and hostile files: refused by name, never executed."""
 
 import hashlib
 import io
@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import struct
+import tokenize
 import zipfile
 
 import numpy as np
@@ -19,7 +20,8 @@ from sklearn.preprocessing import StandardScaler
 
 import genmetric
 from genmetric import GenerativeMetric
-from genmetric.files import ModelFileError, archive, read_header
+from genmetric.files import ModelFileError, read_header
+from genmetric.files import _archive as archive
 
 X, Y = load_iris(return_X_y=True)
 QUERIES = X[::7] + 0.01
@@ -53,9 +55,14 @@ def refused(path, match, *, by=(genmetric.load, read_header)):
 
 
 def built(path, members, *, header=None, comment=None, compression=zipfile.ZIP_STORED, **changes):
-    """A file with the given members and a header that goes with them, but for what is changed."""
+    """Write a file with the given members and a matching header, except for the changes."""
     listing = [
-        {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        {
+            "name": name,
+            "bytes": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            **facts(data),
+        }
         for name, data in members
     ]
     if header is None:
@@ -69,18 +76,35 @@ def built(path, members, *, header=None, comment=None, compression=zipfile.ZIP_S
         zipped.comment = archive._COMMENT + digest if comment is None else comment
 
 
+def facts(data):
+    """Type and shape of an array in the form of a header."""
+    try:
+        file = io.BytesIO(data)
+        np.lib.format.read_magic(file)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    except (ValueError, SyntaxError, tokenize.TokenError):
+        return {"dtype": "<f8", "shape": [1]}
+    return {"dtype": dtype.str, "shape": list(shape)}
+
+
 def npy(array, **options):
     out = io.BytesIO()
     np.save(out, array, **options)
     return out.getvalue()
 
 
-def as_object(name, state):
-    return {"$": "object", "class": name, "state": state, "id": 0}
+def as_object(name, parts, **others):
+    return {"$": "object", "class": name, "parts": parts, "id": 0, **others}
+
+
+def as_metric(**parameters):
+    items = [[name, value] for name, value in parameters.items()]
+    parts = {"parameters": {"$": "dict", "items": items}}
+    return as_object("genmetric.GenerativeMetric", parts)
 
 
 class Bomb:
-    """A pickle that leaves a trace where it is loaded."""
+    """An object whose pickle creates a directory when it is loaded."""
 
     def __init__(self, trace):
         self.trace = str(trace)
@@ -89,13 +113,13 @@ class Bomb:
         return os.mkdir, (self.trace,)
 
 
-def test_the_builder_of_these_tests_makes_good_files(path):
+def test_the_builder_of_these_tests_writes_valid_files(path):
     built(
         path,
         [("arrays/0.npy", npy(np.arange(3.0)))],
-        state=as_object("genmetric.GenerativeMetric", {"shrinkage": {"$": "array", "index": 0}}),
+        state=as_metric(preprocessor={"$": "array", "index": 0}),
     )
-    assert genmetric.load(path).shrinkage.tolist() == [0, 1, 2]
+    assert genmetric.load(path).preprocessor.tolist() == [0, 1, 2]
 
 
 FOREIGN = {
@@ -105,8 +129,8 @@ FOREIGN = {
     "short text": (b"x", "text"),
     "pickle": (pickle.dumps({"a": np.arange(3)}), "pickle"),
     "npy": (npy(np.arange(5)), "single NumPy array"),
-    "noise": (np.random.default_rng(0).bytes(500), "no model file"),
-    "zeros": (bytes(500), "no model file"),
+    "noise": (np.random.default_rng(0).bytes(500), "unrecognised format"),
+    "zeros": (bytes(500), "unrecognised format"),
     "half a zip": (b"PK\x03\x04", "cut short"),
 }
 
@@ -124,7 +148,7 @@ def test_foreign_archives(path):
     refused(path, "plain .npz")
     with zipfile.ZipFile(path, "w") as zipped:
         zipped.writestr("document.xml", "<a/>")
-    refused(path, "zip archive")
+    refused(path, "a zip archive")
     with zipfile.ZipFile(path, "w") as zipped:
         pass
     refused(path, "empty zip")
@@ -136,7 +160,7 @@ def test_directories_devices_and_missing_files(tmp_path):
         genmetric.load(tmp_path / "nowhere")
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
-        refused(tmp_path / "pipe", "no regular file")
+        refused(tmp_path / "pipe", "not a regular file")
 
 
 def test_a_large_foreign_archive_is_not_even_listed(path):
@@ -146,7 +170,7 @@ def test_a_large_foreign_archive_is_not_even_listed(path):
             zipped.writestr(str(i), b"")
     data = path.read_bytes()
     path.write_bytes(data * 20)
-    refused(path, "zip archive")
+    refused(path, "a zip archive")
 
 
 def test_too_many_members(path):
@@ -240,59 +264,177 @@ def test_the_future(path):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "match"),
     [
-        {"format_version": "1"},
-        {"format_version": None},
-        {"format_version": 0},
-        {"arrays": None},
-        {"arrays": [{}]},
-        {"state": []},
-        {"state": {"$": "object"}},
-        {"state": as_object("os.system", {})},
-        {"state": as_object("genmetric.GenerativeMetric", {"__class__": 1})},
-        {"state": as_object("genmetric.GenerativeMetric", {"a b": 1})},
-        {"state": as_object("genmetric.GenerativeMetric", {"tol": {"$": "_array"}})},
-        {"state": as_object("genmetric.GenerativeMetric", {"tol": {"$": "array", "index": 7}})},
-        {"state": as_object("genmetric.GenerativeMetric", {"tol": {"$": "array", "index": -1}})},
-        {"state": as_object("genmetric.GenerativeMetric", {"tol": {"$": "same", "id": 7}})},
-        {"state": as_object("genmetric.GenerativeMetric", {"tol": {"$": "dtype", "name": "O"}})},
-        {"state": as_object("genmetric.GenerativeMetric", {"tol": {"$": "type", "name": "O"}})},
-        {
-            "state": as_object(
-                "genmetric.GenerativeMetric",
-                {"tol": {"$": "scalar", "dtype": "O", "bytes": "00" * 8}},
-            )
-        },
-        {
-            "state": as_object(
-                "genmetric.GenerativeMetric",
-                {"tol": {"$": "objects", "shape": [10**12], "items": []}},
-            )
-        },
-        {"state": as_object("genmetric.Frame", {"center": 0})},
-        {"state": as_object("genmetric.Frame", {"center": 0, "scale": 1, "more": 2})},
+        ({"format_version": "1"}, "no valid format version"),
+        ({"format_version": None}, "no valid format version"),
+        ({"format_version": 0}, "no valid format version"),
+        ({"arrays": None}, "damaged"),
+        ({"arrays": [{}]}, "damaged"),
+        ({"state": []}, "damaged"),
+        ({"state": {"$": "object"}}, "does not support"),
+        ({"state": as_object("os.system", {})}, "os.system, which this genmetric does not support"),
+        ({"state": as_object("genmetric.Scaling", {"center": 0})}, "Scaling has the fields"),
+        (
+            {"state": as_object("genmetric.Scaling", {"center": 0, "scale": 1, "more": 2})},
+            "Scaling has the fields",
+        ),
+        (
+            {"state": as_object("genmetric.Scaling", {"center": 0, "scale": 1})},
+            "Scaling.center has the type int",
+        ),
+        ({"state": as_object("genmetric.GenerativeMetric", {})}, "parameters"),
+        ({"state": as_object("genmetric.GenerativeMetric", {"a": 1})}, "has the parts"),
+        ({"state": as_metric(nonsense=1)}, "unexpected keyword argument 'nonsense'"),
+        ({"state": as_metric(n_jobs=10**9)}, "n_jobs is 1000000000"),
+        ({"state": as_metric(priors={"$": "_array"})}, "unknown kind of value '_array'"),
+        ({"state": as_metric(priors={"$": "array", "index": 7})}, "index out of range"),
+        ({"state": as_metric(priors={"$": "array", "index": -1})}, "number of an array"),
+        ({"state": as_metric(priors={"$": "array", "index": True})}, "number of an array"),
+        ({"state": as_metric(priors={"$": "same", "id": 7})}, "damaged"),
+        ({"state": as_metric(priors={"$": "dtype", "name": "O"})}, "objects could be pickled"),
+        ({"state": as_metric(priors={"$": "type", "name": "O"})}, "objects could be pickled"),
+        ({"state": as_metric(priors={"$": "dtype", "name": "|S0"})}, "size zero"),
+        (
+            {"state": as_metric(priors={"$": "scalar", "dtype": "O", "bytes": "00" * 8})},
+            "objects could be pickled",
+        ),
+        (
+            {"state": as_metric(priors={"$": "objects", "shape": [10**12], "items": []})},
+            "does not match its shape",
+        ),
+        (
+            {"state": as_metric(priors={"$": "objects", "shape": [0, 10**12], "items": []})},
+            "more memory",
+        ),
     ],
 )
-def test_headers_that_lie(changes, path):
+def test_invalid_headers(changes, match, path):
     built(path, [], **changes)
-    refused(path, ".", by=[genmetric.load])
+    refused(path, match, by=[genmetric.load])
 
 
-@pytest.mark.parametrize("header", [b"[]", b"{", b"\xff", b"[" * 100_000, b"null", b"9" * 10_000])
-def test_headers_that_are_none(header, path):
+@pytest.mark.parametrize(
+    ("header", "match"),
+    [
+        (b"[]", "not a JSON object"),
+        (b"{", "damaged"),
+        (b"\xff", "damaged"),
+        (b"[" * 100_000, "damaged"),
+        (b"null", "not a JSON object"),
+        (b"9" * 10_000, "damaged"),
+    ],
+)
+def test_headers_that_are_not_json_objects(header, match, path):
     built(path, [], header=header)
-    refused(path, ".")
+    refused(path, match)
+
+
+def fitted(attribute, value):
+    """The tree of a fitted metric with one attribute replaced."""
+    items = [["n_features_in_", 1], [attribute, value]]
+    state = as_metric()
+    state["parts"]["fitted"] = {"$": "dict", "items": items}
+    return state
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "match"),
+    [
+        ("__class__", 1, "has no attribute '__class__'"),
+        ("a b_", 1, "has no attribute 'a b_'"),
+        ("transform", 1, "has no attribute 'transform'"),
+        ("n_features_in_", -1, "not a number of features"),
+        ("n_features_in_", 10**12, "more memory"),
+        ("feature_names_in_", ["a"], "one string per feature"),
+        ("components_", 3.0, "components_ has 0 dimensions instead of 2"),
+        ("components_", "a", "components_ is not numeric"),
+    ],
+)
+def test_invalid_fitted_attributes(attribute, value, match, path):
+    built(path, [], state=fitted(attribute, value))
+    refused(path, match, by=[genmetric.load])
+
+
+def test_sizes_of_zero(path):
+    # Zero bytes of type '|S0' can stand for any number of elements.
+    data = npy(np.zeros(3, "S1")).replace(b"'|S1'", b"'|S0'")[:-3]
+    for dtype, shape in (("|S0", [3]), ("|S0", [10**9]), ("<U0", [10**9])):
+        listing = {
+            "name": "arrays/0.npy",
+            "bytes": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "dtype": dtype,
+            "shape": shape,
+        }
+        state = as_metric(preprocessor={"$": "array", "index": 0})
+        built(path, [("arrays/0.npy", data)], arrays=[listing], state=state)
+        refused(path, "has size zero", by=[genmetric.load])
+
+
+def test_empty_arrays_with_a_huge_axis(path):
+    data = npy(np.empty((0, 10**12)))
+    state = as_metric(preprocessor={"$": "array", "index": 0})
+    built(path, [("arrays/0.npy", data)], state=state)
+    refused(path, "more memory", by=[genmetric.load])
+
+
+@pytest.mark.parametrize("head", [b"{'descr': '<f8', ", b"{'descr': (", b"\x00" * 30, b'"""'])
+def test_damaged_array_headers(head, path):
+    data = bytearray(npy(np.arange(3.0)))
+    data[10 : 10 + len(head)] = head
+    listing = {
+        "name": "arrays/0.npy",
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "dtype": "<f8",
+        "shape": [3],
+    }
+    state = as_metric(preprocessor={"$": "array", "index": 0})
+    built(path, [("arrays/0.npy", bytes(data))], arrays=[listing], state=state)
+    if bytes(data) == npy(np.arange(3.0)):
+        genmetric.load(path)
+    else:
+        refused(path, "does not start as an array", by=[genmetric.load])
+
+
+def test_repeated_content_is_refused(path):
+    # Forty nearest-neighbours estimators that share one array of a megabyte.
+    samples = np.random.default_rng(0).normal(size=(2**15, 4))
+    knn = as_object(
+        "sklearn.NearestNeighbors",
+        {
+            "parameters": {"$": "dict", "items": []},
+            "fitted": {"$": "dict", "items": [["samples", {"$": "array", "index": 0}]]},
+        },
+    )
+    state = as_metric(preprocessor=[{**knn, "id": i} for i in range(40)])
+    built(path, [("arrays/0.npy", npy(samples))], state=state)
+    refused(path, "would take longer|more memory", by=[genmetric.load])
+
+
+def test_repeated_references_are_refused_before_they_take_time(path):
+    reference = {"$": "array", "index": 0}
+    state = as_metric(preprocessor=[reference] * 20_000)
+    built(path, [("arrays/0.npy", npy(np.zeros(2**17)))], state=state)
+    refused(path, "would take longer", by=[genmetric.load])
+
+
+def test_many_small_nodes_are_refused_before_they_are_parsed(path):
+    text = b'{"format_version": 1, "state": [' + b"[]," * 3_000_000 + b'[]], "arrays": []}'
+    built(path, [], header=text)
+    refused(path, "more memory")
 
 
 def test_pickled_arrays(path, tmp_path):
     trace = tmp_path / "trace"
     pickled = npy(np.array([Bomb(trace)], dtype=object), allow_pickle=True)
-    state = as_object("genmetric.GenerativeMetric", {"tol": {"$": "array", "index": 0}})
+    state = as_metric(preprocessor={"$": "array", "index": 0})
     built(path, [("arrays/0.npy", pickled)], state=state)
-    refused(path, "pickled", by=[genmetric.load])
-    built(path, [("arrays/0.npy", pickle.dumps(Bomb(trace)))], state=state)
-    refused(path, "no NumPy array", by=[genmetric.load])
+    refused(path, "objects could be pickled", by=[genmetric.load])
+    member = pickle.dumps(Bomb(trace)).ljust(136, b".")
+    built(path, [("arrays/0.npy", member)], state=state)
+    refused(path, "does not start as an array", by=[genmetric.load])
     path.write_bytes(pickle.dumps(Bomb(trace)))
     refused(path, "pickle")
     assert not trace.exists()
@@ -301,7 +443,7 @@ def test_pickled_arrays(path, tmp_path):
 
 
 def test_zip_bombs(path):
-    state = as_object("genmetric.GenerativeMetric", {"tol": {"$": "array", "index": 0}})
+    state = as_metric(preprocessor={"$": "array", "index": 0})
     zeros = [("arrays/0.npy", npy(np.zeros(10**6)))]
     built(path, zeros, state=state, compression=zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 10**4
@@ -309,14 +451,14 @@ def test_zip_bombs(path):
     # A small member whose head claims a terabyte.
     data = npy(np.arange(5.0)).replace(b"(5,), }           ", b"(137438953472,), }")
     built(path, [("arrays/0.npy", data)], state=state)
-    refused(path, "does not fit its size", by=[genmetric.load])
+    refused(path, "does not match its size", by=[genmetric.load])
     # A directory that claims more than the file has.
     built(path, [("arrays/0.npy", npy(np.arange(5.0)))], state=state)
     lying = bytearray(path.read_bytes())
     entry = lying.rindex(b"PK\x01\x02")
     lying[entry + 20 : entry + 28] = struct.pack("<2L", 2**31, 2**31)
     path.write_bytes(lying)
-    refused(path, "more bytes than the file has")
+    refused(path, "declare more bytes than the file has")
     # A header of a gigabyte.
     lying = bytearray(path.read_bytes())
     entry = lying.index(b"PK\x01\x02")
@@ -328,7 +470,7 @@ def test_zip_bombs(path):
 @pytest.mark.parametrize("name", ["../evil.npy", "/etc/passwd", "arrays/../../x.npy", "a\\b.npy"])
 def test_names_that_leave_the_archive(name, path, tmp_path):
     built(path, [(name, npy(np.arange(3.0)))])
-    refused(path, "names that genmetric never gives")
+    refused(path, "invalid names")
     built(
         path,
         [(name, npy(np.arange(3.0)))],
@@ -338,22 +480,26 @@ def test_names_that_leave_the_archive(name, path, tmp_path):
     assert [item.name for item in tmp_path.iterdir()] == ["model.gm"]
 
 
-def test_labels_that_point_outside_are_refused(path):
-    # scikit-learn's compiled loops would write there.
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (10**6, "out of bounds"),
+        (-1, "not indices of classes"),
+        (0.5, "not indices of classes"),
+    ],
+)
+def test_labels_outside_of_the_classes(change, match, path):
+    # Compiled loops of scikit-learn index by labels without a check.
     knn = KNeighborsClassifier(algorithm="brute").fit(X, Y)
-    knn._y = knn._y + 10**6
+    knn._y = knn._y + change
     genmetric.save(knn, path)
-    refused(path, "none of its classes", by=[genmetric.load])
+    refused(path, match, by=[genmetric.load])
 
 
-def test_random_states_that_point_outside_are_refused(path):
+def test_random_states_with_an_impossible_position(path):
     key = np.random.RandomState(0).get_state()[1]
     node = {"$": "random", "key": 0, "pos": 10**6, "gauss": [0, 0.0], "id": 1}
-    built(
-        path,
-        [("arrays/0.npy", npy(key))],
-        state=as_object("genmetric.GenerativeMetric", {"random_state": node}),
-    )
+    built(path, [("arrays/0.npy", npy(key))], state=as_metric(random_state=node))
     refused(path, "impossible position", by=[genmetric.load])
 
 

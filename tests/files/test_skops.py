@@ -1,4 +1,4 @@
-"""skops with the types that genmetric vouches for."""
+"""skops with `genmetric.TRUSTED_TYPES`."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ ESTIMATORS = [
     GenerativeMetric("kde"),
     GenerativeMetric("gmm", random_state=0),
     GenerativeMetric(class_model=GaussianMixtureModel(random_state=0)),
-    GenerativeMetricCV([0.1], interpolations=[1.0], n_neighbors=[3]),
+    GenerativeMetricCV(shrinkages=0.1, interpolations=1.0, n_neighbors=3),
     LocalMetricClassifier(),
     EnergyClassifier(GenerativeMetric()),
     LMNN(max_iter=3),
@@ -55,7 +55,7 @@ def test_round_trip(estimator):
             np.testing.assert_array_equal(one, two)
 
 
-def test_a_stream():
+def test_training_in_batches_continues():
     model = GenerativeMetric(random_state=0).partial_fit(X[::2], Y[::2])
     again = skops.loads(skops.dumps(model), trusted=genmetric.TRUSTED_TYPES)
     model.partial_fit(X[1::2], Y[1::2])
@@ -63,7 +63,7 @@ def test_a_stream():
     np.testing.assert_array_equal(again.metric_, model.metric_)
 
 
-def test_the_list_is_needed_and_no_longer_than_that():
+def test_trusted_types_are_needed_and_minimal():
     data = skops.dumps(GenerativeMetric().fit(X, Y))
     assert set(skops.get_untrusted_types(data=data)) <= set(genmetric.TRUSTED_TYPES)
     with pytest.raises(TypeError, match="GenerativeMetric"):

@@ -79,6 +79,6 @@ def test_unit_determinant(rng):
 
 @pytest.mark.parametrize("function", [symmetric_root, lambda M: rank_limited_factor(M, 1)])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_metric_that_is_no_number_is_refused(function, bad):
+def test_metric_that_is_not_finite(function, bad):
     with pytest.raises(ValueError, match=r"metric is not finite.*limits of float64"):
         function(np.diag([1.0, bad]))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genmetric.geometry import interpolate, local_metrics, sign_rule
-from genmetric.geometry.local import FLOOR
+from genmetric.geometry._local import FLOOR, local_metric_factors
 
 
 def rotation(D, seed):
@@ -44,9 +44,34 @@ def test_sign_rule_ignores_scale_and_sign(eigenvalues, exponent):
     np.testing.assert_allclose(sign_rule(2.0**exponent * eigenvalues), m, rtol=1e-12)
 
 
+@given(spectra(decades=9), spectra(decades=9))
+def test_trace_normalization_changes_the_scale_only(one, other):
+    for eigenvalues in (one, other):
+        unit, equal = sign_rule(eigenvalues), sign_rule(eigenvalues, normalization="trace")
+        np.testing.assert_allclose(equal.sum(), len(eigenvalues), rtol=1e-12)
+        np.testing.assert_allclose(equal / equal.max(), unit / unit.max(), rtol=1e-12)
+
+
+@given(spectra(), seeds)
+def test_trace_of_local_metrics_is_that_of_the_identity(naive, eigenvalues, seed):
+    U = rotation(len(eigenvalues), seed)
+    Phi = (U * eigenvalues) @ U.T
+    M = local_metrics(Phi, normalization="trace")
+    reference = naive.local_metric(Phi)
+    reference *= len(Phi) / np.trace(reference)
+    np.testing.assert_allclose(M, reference, rtol=1e-8, atol=1e-9 * np.abs(M).max())
+    np.testing.assert_array_equal(local_metrics(np.zeros((3, 3)), normalization="trace"), np.eye(3))
+
+
+@pytest.mark.parametrize("bad", ["norm", None, 1, ["trace"]])
+def test_invalid_normalization(bad):
+    with pytest.raises(ValueError, match=r'normalization must be "determinant" or "trace"; got'):
+        local_metrics(np.eye(2), normalization=bad)
+
+
 @given(spectra(), seeds)
 def test_local_metric_solves_the_problem(naive, eigenvalues, seed):
-    """Eq. eLocalSDP: positive definite, determinant one, trace(M⁻¹ Phi) = 0."""
+    """Equation (7): positive definite, determinant one, trace(M⁻¹ Phi) = 0."""
     U = rotation(len(eigenvalues), seed)
     Phi = (U * eigenvalues) @ U.T
     M = local_metrics(Phi)
@@ -69,7 +94,7 @@ def test_local_metric_ignores_scale_and_sign(eigenvalues, seed, exponent, sign):
 
 
 @given(spectra(), seeds, seeds)
-def test_local_metric_turns_with_phi(eigenvalues, seed, other_seed):
+def test_local_metric_is_equivariant_to_rotations(eigenvalues, seed, other_seed):
     U, R = (rotation(len(eigenvalues), s) for s in (seed, other_seed))
     Phi = (U * eigenvalues) @ U.T
     M = local_metrics(Phi)
@@ -99,17 +124,19 @@ def test_rank_two(rng, D):
     a, b = rng.normal(size=(2, D))
     M = local_metrics(np.outer(a, a) - np.outer(b, b))
     assert np.isfinite(M).all()
-    m = np.linalg.eigvalsh(M)
-    assert m[0] > 0
-    np.testing.assert_allclose(m[:-2], FLOOR * m[-1], rtol=1e-4)
-    np.testing.assert_allclose(np.log(m).sum(), 0, atol=1e-4)
+    m, _ = local_metric_factors(np.outer(a, a) - np.outer(b, b))
+    m.sort()
+    np.testing.assert_allclose(m[:-2], FLOOR * m[-1])
+    np.testing.assert_allclose(np.log(m).sum(), 0, atol=1e-10)
+    # The matrix has the same spectrum up to rounding of its largest eigenvalue.
+    np.testing.assert_allclose(np.linalg.eigvalsh(M), m, rtol=1e-10, atol=1e-14 * m[-1])
 
 
 def test_one_feature_has_only_one_metric(rng):
     np.testing.assert_allclose(local_metrics(rng.normal(size=(7, 1, 1))), np.ones((7, 1, 1)))
 
 
-def test_stacks_are_the_matrices_one_by_one(rng):
+def test_stack_equals_single_matrices(rng):
     A = rng.normal(size=(2, 5, 3, 3))
     A += np.swapaxes(A, -1, -2)
     stacked = local_metrics(A)
@@ -118,7 +145,7 @@ def test_stacks_are_the_matrices_one_by_one(rng):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_phi_that_is_no_number_is_refused(bad):
+def test_phi_that_is_not_finite(bad):
     Phi = np.stack([np.eye(3), np.eye(3)])
     Phi[1, 2, 2] = bad
     with pytest.raises(ValueError, match=r"Phi is not finite.*NaN"):

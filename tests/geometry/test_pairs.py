@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from genmetric.density import class_statistics, fit_gaussians
-from genmetric.geometry.local import local_metrics
-from genmetric.geometry.pairs import leading_classes, pair_metric_sum, triple_metric_sum
+from genmetric.geometry._local import local_metrics
+from genmetric.geometry._pairs import leading_classes, pair_metric_sum, triple_metric_sum
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_two_classes_always_make_a_pair():
     np.testing.assert_array_equal(np.sort(found.order[:, :2]), [[0, 1], [0, 1]])
 
 
-def test_three_weights_are_one_number():
+def test_weights_of_three_classes_depend_on_one_number():
     w = np.array([[1.0, -0.8, -0.2], [-1.0, 0.6, 0.4], [-0.1, -0.9, 1.0]])
     found = leading_classes(w, 1e-2)
     np.testing.assert_array_equal(found.n_classes, 3)
@@ -52,26 +52,33 @@ def test_three_weights_are_one_number():
     np.testing.assert_allclose(found.tau, [0.2, 0.4, 0.1])
 
 
-def test_pair_sum(gaussians, rng):
+NORMALIZATIONS = pytest.mark.parametrize("normalization", ["determinant", "trace"])
+
+
+@NORMALIZATIONS
+def test_pair_sum(gaussians, rng, normalization):
     X = 2 * rng.normal(size=(300, 8))
     weights = rng.uniform(0.5, 2, 300)
     w = np.tile([0.0, 1.0, 0.0, -1.0], (300, 1))
-    metrics = local_metrics(gaussians.weighted_curvature(X, w))
-    total, square, treated = pair_metric_sum(gaussians, (1, 3), X, weights)
+    metrics = local_metrics(gaussians.weighted_curvature(X, w), normalization=normalization)
+    total, square, treated = pair_metric_sum(gaussians, (1, 3), X, weights, normalization)
     assert treated.all()
     expected = np.tensordot(weights, metrics, axes=1)
     assert np.linalg.norm(total - expected) < 1e-5 * np.linalg.norm(expected)
     np.testing.assert_allclose(square, weights @ (metrics**2).sum(axis=(1, 2)), rtol=1e-5)
 
 
+@NORMALIZATIONS
 @pytest.mark.parametrize("tau", [0.0, 0.02, 0.1, 0.5])
-def test_triple_sum(gaussians, rng, tau):
+def test_triple_sum(gaussians, rng, tau, normalization):
     # At the nodes only the poles are in the way; between them the interpolation.
     X = 2 * rng.normal(size=(400, 8))
     weights = rng.uniform(0.5, 2, 400)
     w = np.tile([-(1 - tau), 1.0, -tau, 0.0], (400, 1))
-    metrics = local_metrics(gaussians.weighted_curvature(X, w))
-    total, square, treated = triple_metric_sum(gaussians, (1, 0, 2), X, weights, np.full(400, tau))
+    metrics = local_metrics(gaussians.weighted_curvature(X, w), normalization=normalization)
+    total, square, treated = triple_metric_sum(
+        gaussians, (1, 0, 2), X, weights, np.full(400, tau), normalization
+    )
     assert treated.all()
     expected = np.tensordot(weights, metrics, axes=1)
     tolerance = 1e-2 if tau == 0.1 else 2e-4
@@ -79,7 +86,7 @@ def test_triple_sum(gaussians, rng, tau):
     np.testing.assert_allclose(square, weights @ (metrics**2).sum(axis=(1, 2)), rtol=5 * tolerance)
 
 
-def test_degenerate_pairs_are_left_to_others(rng):
+def test_degenerate_pairs_are_left_to_the_dense_solver(rng):
     X = rng.normal(size=(200, 3))
     X = np.concatenate([X, X + 2])
     gaussians = fit_gaussians(class_statistics(X, np.repeat([0, 1], 200), 2))

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from genmetric.density import ClassGaussians, ClassStatistics, fit_gaussians
 from genmetric.geometry import curvature_weights, local_metrics, phi, phi_weights
-from genmetric.geometry.phi import clear_rounding
+from genmetric.geometry._phi import clear_rounding
 
 EPS = np.finfo(float).eps
 
 
 def exact_weights(log_p):
-    """The weights of section sProof, divided by the largest, right to 60 digits."""
+    """The weights of equation (16), divided by the largest, right to 60 digits."""
     with localcontext() as context:
         # Sixty, and those that the differences below may lose.
         context.prec = 100 + int(2 * np.ptp(log_p))
@@ -104,7 +104,7 @@ def test_a_posterior_of_one_leaves_the_two_leading_classes():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_log_densities_that_are_no_numbers_are_refused(bad):
+def test_log_densities_that_are_not_finite(bad):
     with pytest.raises(ValueError, match=r"log-density of a class is not finite.*outliers"):
         curvature_weights(np.array([[0.0, bad, 1.0]]))
 
@@ -141,7 +141,7 @@ def test_class_order_does_not_matter(models, rng):
     )
 
 
-def test_points_far_out_are_finite_and_see_two_classes(models):
+def test_distant_samples_are_finite_and_have_two_leading_classes(models):
     widest = np.sqrt(np.linalg.eigvalsh(models.covariances).max())
     X = 1e4 * widest * np.r_[np.eye(3), -np.eye(3), [[1, 1, 1]]]
     found = phi(models, X)
@@ -174,7 +174,7 @@ def test_two_classes_need_no_density(rng):
     np.testing.assert_array_equal(phi_weights(NoDensity(), X), np.tile([-1, 1], (5, 1)))
 
 
-def test_rows_whose_squares_overflow_are_refused(models):
+def test_samples_whose_squares_overflow(models):
     with (
         np.errstate(over="ignore", invalid="ignore"),
         pytest.raises(ValueError, match=r"not finite.*outliers"),
@@ -182,14 +182,14 @@ def test_rows_whose_squares_overflow_are_refused(models):
         phi(models, np.full((1, 3), 1e200))
 
 
-def test_clear_rounding_leaves_what_is_not_rounding(rng):
+def test_clear_rounding_keeps_larger_eigenvalues(rng):
     A = rng.normal(size=(6, 4, 4))
     A += A.transpose(0, 2, 1)
-    assert clear_rounding(A, np.ones(6)) is A
+    assert clear_rounding(A, np.full(6, 1e-15)) is A
     eigenvalues, U = np.linalg.eigh(A)
     eigenvalues[:, 1] = 1e-9 * np.arange(1, 7)
     B = (U * eigenvalues[:, None, :]) @ U.transpose(0, 2, 1)
-    found = np.linalg.eigvalsh(clear_rounding(B, np.full(6, 3.5e3)))  # a level of 3.5e-9
+    found = np.linalg.eigvalsh(clear_rounding(B, np.full(6, 3.5e-9)))
     smallest = np.abs(found).min(axis=1)
     assert (smallest[:3] < 1e-14).all()
     np.testing.assert_allclose(smallest[3:], 1e-9 * np.arange(4, 7), rtol=1e-4)

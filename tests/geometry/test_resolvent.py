@@ -6,12 +6,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from genmetric.density import class_statistics, fit_gaussians
-from genmetric.geometry.resolvent import (
+from genmetric.geometry._resolvent import (
     COARSE,
+    AbsoluteValues,
     SharedPart,
-    absolute_sum,
     bordered_inverse,
     plain_sum,
+    rank_one_traces,
     scale_levels,
     spectral_bound,
     square_norms,
@@ -90,11 +91,16 @@ def test_absolute_sum_and_traces(problem):
     eigenvalues, U = np.linalg.eigh(matrices(*problem))
     weights = np.linspace(0.5, 2, len(V))
     expected = np.einsum("n,nij,nj,nkj->ik", weights, U, np.abs(eigenvalues), U)
-    total, signed = absolute_sum(*problem, weights)
+    absolute = AbsoluteValues.of(*problem)
+    total = absolute.sum(weights)
     assert np.abs(total - expected).max() < 2e-5 * weights.sum()
+    size = np.abs(eigenvalues)
+    np.testing.assert_allclose(absolute.traces, size.sum(axis=1), atol=2e-5 * len(beta))
+    np.testing.assert_allclose(rank_one_traces(*problem), eigenvalues.sum(axis=1), atol=1e-10)
+    signed = absolute.signed_squares
     np.testing.assert_allclose(signed, (eigenvalues * np.abs(eigenvalues)).sum(axis=1), atol=1e-4)
     np.testing.assert_array_equal(total, total.T)
-    coarse, _ = absolute_sum(*problem, weights, COARSE)
+    coarse = AbsoluteValues.of(*problem, COARSE).sum(weights)
     assert np.abs(coarse - expected).max() < 3e-4 * weights.sum()
 
 
@@ -145,7 +151,7 @@ def test_shared_part_reproduces_phi(rng):
     np.testing.assert_allclose(shared.Q @ inside @ shared.Q.T, expected, rtol=1e-8, atol=1e-8)
 
 
-def test_classes_that_agree_are_not_sound(rng):
+def test_equal_classes_are_not_sound(rng):
     X = rng.normal(size=(300, 4))
     y = np.repeat([0, 1], 150)
     X[150:] = X[:150] + 1  # equal covariances: B is zero up to rounding

@@ -7,7 +7,7 @@ from scipy.spatial import cKDTree
 
 from genmetric.density import ClassGaussians
 from genmetric.geometry import asymptotic_error, bias_per_row, finite_sample_error
-from genmetric.geometry.risk import density_bias
+from genmetric.geometry._risk import density_bias
 
 
 def draw(models, n, rng, priors=None):
@@ -44,7 +44,7 @@ def test_asymptotic_error_in_one_dimension(naive, rng, priors):
     assert abs(found - exact) < 4 * 0.5 / np.sqrt(len(X))
 
 
-def test_asymptotic_error_is_eq_asymp_in_two_dimensions(naive, rng):
+def test_asymptotic_error_equals_equation_4_in_two_dimensions(naive, rng):
     models = random_models(rng, 2, 2)
 
     def integrand(y, x):
@@ -59,7 +59,7 @@ def test_asymptotic_error_is_eq_asymp_in_two_dimensions(naive, rng):
     assert abs(asymptotic_error(models, X) - exact) < 4 * 0.5 / np.sqrt(len(X)) + 1e-4
 
 
-def test_density_bias_is_the_integrand_of_eq_nn(naive, rng):
+def test_density_bias_is_the_integrand_of_equation_5(naive, rng):
     models = random_models(rng, 2, 3)
     X, _ = draw(models, 40, rng)
     A = rng.normal(size=(3, 3))
@@ -111,14 +111,14 @@ def test_priors_enter_as_densities_times_priors(naive, rng):
         np.testing.assert_allclose(value, np.trace(Phi) / p**3, rtol=1e-7, atol=1e-10)
 
 
-def test_bias_far_out_is_finite(rng):
+def test_bias_of_distant_samples_is_finite(rng):
     models = random_models(rng, 3, 3)
     far = 1e4 * np.eye(3)
     assert np.isfinite(bias_per_row(models, far)).all()
     assert not density_bias(models, far, np.eye(3)).any()
 
 
-def test_a_unit_of_length_only_changes_the_unit(rng):
+def test_unit_of_length(rng):
     models = random_models(rng, 2, 3)
     X, _ = draw(models, 20, rng)
     unit = 0.25
@@ -130,7 +130,7 @@ def test_a_unit_of_length_only_changes_the_unit(rng):
     )
 
 
-def test_a_singular_metric_is_refused(rng):
+def test_singular_metric(rng):
     models = random_models(rng, 2, 3)
     a = rng.normal(size=(2, 3))
     with pytest.raises(ValueError, match=r"metric is singular.*n_components=None"):
@@ -165,7 +165,7 @@ def test_finite_sample_error_against_simulation(wide_and_narrow, metric):
     assert predicted > 6 * noise  # so that the agreement says something
 
 
-def test_finite_sample_error_depends_on_metric_and_size_alone(wide_and_narrow):
+def test_finite_sample_error_depends_on_metric_and_n_train_only(wide_and_narrow):
     models, X = wide_and_narrow
     X = X[:2000]
     limit = asymptotic_error(models, X)
@@ -181,7 +181,7 @@ def test_finite_sample_error_depends_on_metric_and_size_alone(wide_and_narrow):
     np.testing.assert_allclose(finite_sample_error(in_z, X @ L, 100), error, rtol=1e-10)
 
 
-def test_importance_weights_stand_for_draws_from_the_mixture(rng):
+def test_importance_weights(rng):
     models = random_models(rng, 2, 3)
     wide = ClassGaussians.from_moments(models.means, 1.5**2 * models.covariances)
     plain, _ = draw(models, 200_000, rng)

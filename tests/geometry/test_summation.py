@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import genmetric._chunks
-from genmetric.density import ClassGaussians, Frame
+from genmetric.density import ClassGaussians, Scaling
 from genmetric.geometry import MetricSum, local_metrics, phi, sum_local_metrics
-from genmetric.geometry.summation import dense_metric_sum
+from genmetric.geometry._summation import dense_metric_sum
 
 
 @pytest.fixture
@@ -20,20 +20,40 @@ def X(rng):
     return rng.normal(size=(203, 4))
 
 
-NO_FRAME = Frame(np.zeros(4), 1.0)
+NO_FRAME = Scaling(np.zeros(4), 1.0)
 
 
-def test_dense_sum_is_a_loop_over_rows(models, X, rng):
+@pytest.mark.parametrize("normalization", ["determinant", "trace"])
+def test_dense_sum_equals_a_loop_over_samples(models, X, rng, normalization):
     w = rng.random(len(X))
-    found = dense_metric_sum(models, X, w)
+    found = dense_metric_sum(models, X, w, normalization=normalization)
     total, square = np.zeros((4, 4)), 0.0
     for x, w_i in zip(X, w, strict=True):
-        M = local_metrics(phi(models, x[None]))[0]
+        M = local_metrics(phi(models, x[None]), normalization=normalization)[0]
         total += w_i * M
         square += w_i * np.sum(M**2)
     np.testing.assert_allclose(found.total, total, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(found.weight, w.sum())
     np.testing.assert_allclose(found.square, square, rtol=1e-10)
+
+
+@pytest.mark.parametrize("normalization", ["determinant", "trace"])
+def test_resolvent_equals_dense(rng, normalization):
+    A = rng.normal(size=(3, 6, 6)) + 2 * np.eye(6)
+    gaussians = ClassGaussians.from_moments(rng.normal(size=(3, 6)), A @ A.transpose(0, 2, 1))
+    X, frame = 2 * rng.normal(size=(400, 6)), Scaling(np.zeros(6), 1.0)
+    options = {"weights": rng.random(400), "normalization": normalization}
+    dense = sum_local_metrics(gaussians, X, frame, **options)
+    # Without a tolerance for small classes only the poles differ.
+    exact = sum_local_metrics(gaussians, X, frame, solver="resolvent", tol=0.0, **options)
+    error = np.linalg.norm(exact.total - dense.total) / np.linalg.norm(dense.total)
+    assert error < 1e-5
+    np.testing.assert_allclose(exact.square, dense.square, rtol=1e-5)
+    fast = sum_local_metrics(gaussians, X, frame, solver="resolvent", tol=1e-3, **options)
+    error = np.linalg.norm(fast.total - dense.total) / np.linalg.norm(dense.total)
+    assert error < 1e-2
+    if normalization == "trace":
+        np.testing.assert_allclose(np.trace(fast.mean()), 6, rtol=1e-6)
 
 
 def test_priors(models, X):
@@ -43,7 +63,7 @@ def test_priors(models, X):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 
-def test_pieces_merge_to_the_whole(models, X):
+def test_parts_merge_to_the_whole(models, X):
     w = np.ones(len(X))
     whole = dense_metric_sum(models, X, w)
     pieces = [dense_metric_sum(models, X[s], w[s]) for s in (slice(0, 7), slice(7, 203))]
@@ -54,9 +74,9 @@ def test_pieces_merge_to_the_whole(models, X):
     np.testing.assert_array_equal(merged.mean(), merged.mean().T)
 
 
-def test_chunks_are_rounding_and_threads_are_nothing(models, X, rng, monkeypatch):
+def test_result_independent_of_chunks_and_n_jobs(models, X, rng, monkeypatch):
     w = rng.random(len(X))
-    frame = Frame(np.array([1.0, 2, 3, 4]), 2.0)
+    frame = Scaling(np.array([1.0, 2, 3, 4]), 2.0)
     raw = frame.center + 2 * X
     whole = sum_local_metrics(models, raw, frame, weights=w)
     np.testing.assert_allclose(whole.mean(), dense_metric_sum(models, X, w).mean(), rtol=1e-10)
@@ -92,7 +112,7 @@ def test_standard_error_at_its_ends(models, X):
     assert one.relative_stderr(10) == np.inf
 
 
-def test_far_rows_are_finite(models, X):
+def test_distant_samples_are_finite(models, X):
     far = dense_metric_sum(models, 1e4 * X, np.ones(len(X)))
     assert np.isfinite(far.total).all()
     assert np.isfinite(far.square)

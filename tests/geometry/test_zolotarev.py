@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from genmetric.geometry.zolotarev import zolotarev_sign
+from genmetric.geometry._zolotarev import zolotarev_sign
 
 CASES = [(17, 2e-5), (22, 5e-6), (12, 2e-4), (5, 1e-2), (1, 0.5)]
 
@@ -45,7 +45,7 @@ def test_coefficients_against_mpmath(n_poles, smallest):
 
 
 @pytest.mark.parametrize(("n_poles", "smallest"), CASES)
-def test_error_swings_between_equal_extremes(n_poles, smallest):
+def test_error_is_equioscillating(n_poles, smallest):
     # Chebyshev: 2m + 1 extremes of equal size and alternating sign prove the best approximation.
     sigma, a = zolotarev_sign(n_poles, smallest)
     x = np.geomspace(smallest, 1, 200_001)

@@ -107,10 +107,10 @@ class Subject:
 SUBJECTS = [
     Subject("uniform", lambda: GenerativeMetric(shrinkage=None), of_metric, weighted=True),
     Subject("resolvent", lambda: GenerativeMetric(solver="resolvent"), of_metric, weighted=True),
-    Subject("kde", lambda: GenerativeMetric("kde", max_iter=3), of_metric, weighted=True),
+    Subject("kde", lambda: GenerativeMetric("kde"), of_metric, weighted=True),
     Subject(
         "gmm",
-        lambda: GenerativeMetric("gmm", max_iter=3, random_state=0),
+        lambda: GenerativeMetric("gmm", random_state=0),
         of_metric,
         weighted=True,
     ),
@@ -124,11 +124,16 @@ SUBJECTS = [
     Subject(
         "cv",
         lambda: GenerativeMetricCV(
-            ["auto", 0.5], interpolations=[0.5, 1.0], n_neighbors=[1, 3], random_state=0
+            shrinkages=["auto", 0.5],
+            interpolations=[0, 1.0],
+            n_components=None,  # the bias needs a metric of full rank
+            n_neighbors=[1, 3],
+            random_state=0,
         ),
         of_metric,
+        weighted=True,
     ),
-    Subject("lmnn", lambda: LMNN(max_iter=1000), of_metric, stops=True),
+    Subject("lmnn", lambda: LMNN(max_iter=1000), of_metric, weighted=True, stops=True),
     Subject("local", lambda: LocalMetricClassifier(1), of_classifier),
     Subject("energy", EnergyClassifier, of_classifier),
     Subject("energy on a metric", lambda: EnergyClassifier(GenerativeMetric()), of_classifier),
@@ -182,6 +187,40 @@ def subject(request):
 @pytest.fixture(params=parameters(s for s in SUBJECTS if s.supervised))
 def learner(request):
     """Every public estimator that learns from labels."""
+    return request.param
+
+
+#: Estimators that validate their input by the code of another one in the list.
+SAME_VALIDATION = {
+    "resolvent",
+    "kde",
+    "gmm",
+    "mixture",
+    "energy on a metric",
+    "difference",
+    "mkl of regions",
+    "gaussians",
+}
+ENTRIES = [s for s in SUBJECTS if s.name not in SAME_VALIDATION]
+
+
+@pytest.fixture(params=parameters(ENTRIES))
+def entry(request):
+    """One public estimator per way of validating samples."""
+    if request.param.name == "faiss":
+        pytest.importorskip("faiss")
+    return request.param
+
+
+@pytest.fixture(params=parameters(s for s in ENTRIES if s.supervised))
+def labelled_entry(request):
+    """One public estimator per way of validating labels."""
+    return request.param
+
+
+@pytest.fixture(params=parameters(s for s in ENTRIES if s.weighted))
+def weighted_entry(request):
+    """One public estimator per way of validating sample weights."""
     return request.param
 
 

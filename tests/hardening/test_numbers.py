@@ -5,7 +5,18 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from genmetric import LMNN, GenerativeMetric, MetricKMeans, metric_kernel
+from genmetric import (
+    LMNN,
+    MLKR,
+    EnergyClassifier,
+    GenerativeMetric,
+    GenerativeRegressionMetric,
+    KernelDensityWeights,
+    KernelRegressor,
+    LocalMetricClassifier,
+    MetricKMeans,
+    metric_kernel,
+)
 
 
 @pytest.mark.parametrize("scale", [2.0**-498, 2.0**498, 1e-150, 1e150])
@@ -21,6 +32,57 @@ def test_sizes_without_squares_are_refused_by_name(subject, iris, scale):
     X, y = iris
     with pytest.raises(ValueError, match=r"spread of about .*Multiply X by a constant"):
         subject.fit(scale * X, y)
+
+
+ODD = np.arange(60) % 2
+DRAWN = np.random.default_rng(0).normal(size=(60, 4))
+#: Samples whose densities underflow.
+UNDERFLOW = {
+    "far apart": (DRAWN + 1e6 * ODD[:, None], ODD),
+    "a constant column": (np.where([True, True, True, False], DRAWN, 1.0), ODD),
+    "an outlier": (np.vstack([DRAWN, np.full((1, 4), 1e100)]), np.append(ODD, 0)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Classes .* have a single sample or no scatter:UserWarning")
+@pytest.mark.parametrize("name", UNDERFLOW)
+def test_floating_point_errors_that_raise(subject, name):
+    X, y = UNDERFLOW[name]
+    with np.errstate(all="raise"):
+        fitted = subject.fit(X, y)
+        for method, query in subject.queries(fitted).items():
+            if not (method == "bias" and name == "an outlier"):  # refused, in a unit of 1e100
+                query(X)
+
+
+@pytest.mark.parametrize(
+    "make", [MLKR, KernelRegressor, GenerativeRegressionMetric], ids=lambda cls: cls.__name__
+)
+def test_floating_point_errors_of_regression_that_raise(make, iris):
+    X = iris[0]
+    with np.errstate(all="raise"):
+        fitted = make().fit(X, X[:, 0] + X[:, 1] ** 2)
+        (fitted.predict if hasattr(fitted, "predict") else fitted.transform)(X)
+
+
+@pytest.mark.parametrize("bandwidth", [1e-300, 1e-120, 1e120, 1e300])
+def test_a_bandwidth_far_from_the_spread_is_an_error(iris, bandwidth):
+    metric = GenerativeMetric(KernelDensityWeights(bandwidth=bandwidth))
+    with pytest.raises(ValueError, match=r"bandwidth=1e.* times the spread of X.*Use a bandwidth"):
+        metric.fit(*iris)
+    # In the unit of the samples the same bandwidth is as good as any.
+    if 1e-150 < bandwidth < 1e150:
+        assert np.isfinite(metric.fit(bandwidth * iris[0], iris[1]).metric_).all()
+
+
+@pytest.mark.parametrize(
+    "make", [LMNN, LocalMetricClassifier, EnergyClassifier], ids=lambda cls: cls.__name__
+)
+def test_more_neighbors_than_samples_is_an_error(make, iris):
+    with pytest.raises(ValueError, match=r"n_neighbors.*1000000000.*[Uu]se fewer neigh"):
+        make(n_neighbors=10**9).fit(*iris)
+    with pytest.raises(ValueError, match=r"tol must be a number in \[0, 1\]; got 1e\+300"):
+        LMNN(tol=1e300).fit(*iris)
 
 
 @pytest.mark.parametrize("offset", [1e6, -1e10])
@@ -57,10 +119,6 @@ def test_float32_to_both_ends_of_its_range(subject, iris, same, size):
     X, y = iris
     rows = (size * X).astype(np.float32)
     plain = rows.astype(np.float64)
-    if subject.name == "energy on a metric" and size > 1:
-        with pytest.raises(ValueError, match=r"beyond the largest float32. Pass X as float64"):
-            subject.fit(rows, y)
-        return
     expected = subject.answers(subject.fit(plain, y), plain)
     answers = subject.answers(subject.fit(rows, y), rows)
     same(answers, expected, 1e-3 if subject.stops else 2e-5)
@@ -69,8 +127,11 @@ def test_float32_to_both_ends_of_its_range(subject, iris, same, size):
 def test_images_beyond_float32_are_refused_by_name(iris):
     X, y = iris
     rows = (4e37 * X).astype(np.float32)
-    for fitted in (GenerativeMetric().fit(rows, y), MetricKMeans(2, n_init=1).fit(rows)):
-        with pytest.raises(ValueError, match=r"beyond the largest float32. Pass X as float64"):
+    large = GenerativeMetric(normalization="determinant").fit(rows, y)
+    with pytest.raises(ValueError, match=r"overflow float32. Pass X as float64"):
+        EnergyClassifier(GenerativeMetric(normalization="determinant")).fit(rows, y)
+    for fitted in (large, MetricKMeans(2, n_init=1).fit(rows)):
+        with pytest.raises(ValueError, match=r"overflow float32. Pass X as float64"):
             fitted.transform(rows)
         assert np.isfinite(fitted.transform(rows.astype(float))).all()
     # A factor beyond float32 is no harm where the images are not.
@@ -78,7 +139,7 @@ def test_images_beyond_float32_are_refused_by_name(iris):
     image = fitted.transform((1e-39 * X).astype(np.float32))
     assert image.dtype == np.float32
     assert np.isfinite(image).all()
-    with pytest.raises(ValueError, match=r"beyond the largest float64. Multiply X"):
+    with pytest.raises(ValueError, match=r"overflow float64. Multiply X"):
         fitted.transform(np.full((1, 4), 1e300))
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from genmetric.kernels import gram
+from genmetric.kernels import _gram as gram
 
 
 @pytest.fixture
@@ -17,12 +17,12 @@ def test_stack_bytes_is_what_numpy_allocates():
     assert gram.stack_bytes(3, 5, 7, 4) == np.empty((3, 5, 7), np.float32).nbytes
 
 
-def test_the_system_says_how_much_memory_there_is():
+def test_available_memory_of_linux():
     free = gram.available_memory()
     assert free is None or free > 2**20
 
 
-def test_what_a_control_group_allows(monkeypatch):
+def test_available_memory_of_a_control_group(monkeypatch):
     files = {
         "meminfo": "MemTotal: 9000 kB\nMemAvailable:    8000 kB\n",
         "memory.current": "700000\n",
@@ -35,7 +35,7 @@ def test_what_a_control_group_allows(monkeypatch):
     assert gram.available_memory() == 8000 * 1024
 
 
-def test_other_systems_say_what_they_have(monkeypatch):
+def test_available_memory_of_other_systems(monkeypatch):
     def missing(*_):
         raise FileNotFoundError
 
@@ -53,16 +53,16 @@ def test_readable_bytes(n_bytes, text):
     assert gram.readable_bytes(n_bytes) == text
 
 
-def test_memory_is_refused_before_it_is_taken(monkeypatch):
+def test_memory_error_before_allocation(monkeypatch):
     monkeypatch.setattr(gram, "available_memory", lambda: 10**9)
     gram.check_memory(10**9, "This")
-    with pytest.raises(MemoryError, match=r"This would take 1 GB, and 1 GB are free.*fewer"):
+    with pytest.raises(MemoryError, match=r"This would take 1 GB, but only 1 GB are free.*fewer"):
         gram.check_memory(10**9 + 1, "This")
     with pytest.raises(MemoryError, match=r"shape \(1, 20000, 20000\) would take 3.2 GB"):
         gram.gram_stack(["rbf"], np.zeros((20000, 1)))
 
 
-def test_no_limit_where_the_system_says_nothing(monkeypatch):
+def test_no_memory_limit_if_unknown(monkeypatch):
     monkeypatch.setattr(gram, "available_memory", lambda: None)
     gram.check_memory(10**30, "This")
 
@@ -79,14 +79,14 @@ def test_combine_is_the_weighted_sum(stack, dtype, monkeypatch):
     np.testing.assert_array_equal(gram.combine(stack, weights, n_jobs=2), K)
 
 
-def test_combine_leaves_kernels_of_weight_zero_alone(stack):
+def test_combine_skips_kernels_of_weight_zero(stack):
     stack[1] = np.nan
     assert np.isfinite(gram.combine(stack, np.array([1.0, 0, 0, 0, 0, 0, 0]))).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_products_are_products(stack, dtype, order):
+def test_products(stack, dtype, order):
     stack = np.asarray(stack.astype(dtype), order=order)
     V = np.random.default_rng(1).normal(size=(40, 3))
     expected = np.array([K.astype(float) @ V for K in stack])
@@ -95,7 +95,7 @@ def test_products_are_products(stack, dtype, order):
     np.testing.assert_array_equal(gram.products(stack, V, n_jobs=2), found)
 
 
-def test_factors_bring_the_trace_to_the_number_of_rows(stack):
+def test_factors_scale_the_trace_to_the_number_of_samples(stack):
     stack[3] = 0
     stack[4] *= 1e8
     stack[5] *= 1e-8
@@ -105,7 +105,7 @@ def test_factors_bring_the_trace_to_the_number_of_rows(stack):
     assert factors[3] == 1
 
 
-def test_a_list_of_names_and_functions():
+def test_list_of_names_and_functions():
     X = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
     Y = X[:4]
     stack = gram.gram_stack(["linear", lambda a, b: rbf_kernel(a, b, gamma=2)], X, Y)
@@ -115,12 +115,12 @@ def test_a_list_of_names_and_functions():
     np.testing.assert_allclose(stack[1], rbf_kernel(X, Y, gamma=2), rtol=1e-6)
 
 
-def test_a_function_of_the_wrong_shape_is_named():
-    with pytest.raises(ValueError, match=r"returned shape \(3,\) for 3 and 3 rows"):
+def test_kernel_that_returns_the_wrong_shape():
+    with pytest.raises(ValueError, match=r"returned shape \(3,\) for 3 and 3 samples"):
         gram.gram_stack([lambda a, _: a[:, 0]], np.zeros((3, 2)))
 
 
-def test_an_error_inside_a_kernel_says_which():
+def test_error_inside_a_kernel_names_it():
     def broken(*_):
         raise ZeroDivisionError
 
@@ -133,12 +133,12 @@ def test_an_error_inside_a_kernel_says_which():
     ("kernels", "error"),
     [("rbf", TypeError), (3, TypeError), ([], ValueError), (["rbf", "rfb"], ValueError)],
 )
-def test_what_is_no_list_of_kernels(kernels, error):
+def test_invalid_lists_of_kernels(kernels, error):
     with pytest.raises(error, match="kernel"):
         gram.check_kernels(kernels)
 
 
-def test_a_memory_map_is_not_copied(tmp_path, stack):
+def test_memory_map_is_not_copied(tmp_path, stack):
     np.save(tmp_path / "stack.npy", stack)
     mapped = np.load(tmp_path / "stack.npy", mmap_mode="r")
     assert np.shares_memory(gram.check_stack(mapped, shape=(None, 40, 40)), mapped)
@@ -157,16 +157,16 @@ def test_a_memory_map_is_not_copied(tmp_path, stack):
         (np.ma.masked_array, TypeError, "masked"),
     ],
 )
-def test_an_unsound_stack_is_refused(stack, change, error, text):
+def test_invalid_stack(stack, change, error, text):
     with pytest.raises(error, match=text):
         gram.check_stack(change(stack), shape=(None, 40, 40))
 
 
-def test_whole_numbers_become_floats():
+def test_integers_are_converted_to_float():
     assert gram.check_stack(np.ones((1, 2, 2), int), shape=(None, 2, 2)).dtype == np.float64
 
 
-def test_asymmetric_and_indefinite_matrices_are_refused(stack):
+def test_asymmetric_and_indefinite_matrices_are_rejected(stack):
     gram.check_symmetric(stack)
     gram.check_symmetric(stack.astype(np.float32))
     bent = stack.copy()

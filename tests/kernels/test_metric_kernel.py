@@ -16,6 +16,7 @@ from sklearn.svm import SVC
 
 from genmetric import GenerativeMetric
 from genmetric.kernels import metric_kernel
+from genmetric.kernels._metric_kernel import median_squared_distance
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +30,8 @@ def naive_kernel(M, X, Y, scale, sigma2):
     return np.array([[np.exp(-scale * (x - y) @ M @ (x - y) / sigma2) for y in Y] for x in X])
 
 
-def mean_square(M, Y):
-    return np.mean(
+def median_square(M, Y):
+    return np.median(
         [(Y[i] - Y[j]) @ M @ (Y[i] - Y[j]) for i in range(len(Y)) for j in range(len(Y)) if i != j]
     )
 
@@ -39,12 +40,25 @@ def mean_square(M, Y):
 def test_gaussian_kernel_of_a_metric(wine, sigma2):
     X, _, metric = wine
     kernel = metric_kernel(metric, scale=2.0, sigma2=sigma2)
-    unit = mean_square(metric.metric_, X[:40]) if sigma2 is None else sigma2
+    unit = median_square(metric.metric_, X[:40]) if sigma2 is None else sigma2
     expected = naive_kernel(metric.metric_, X[40:60], X[:40], 2.0, unit)
     np.testing.assert_allclose(kernel(X[40:60], X[:40]), expected, rtol=1e-8, atol=1e-14)
     own = kernel(X[:40])
     np.testing.assert_array_equal(np.diag(own), 1)
     np.testing.assert_allclose(own, kernel(X[:40], X[:40].copy()), rtol=1e-12)
+
+
+def test_median_squared_distance():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(300, 3))
+    pairs = [((Z[i] - Z[j]) ** 2).sum() for i in range(300) for j in range(i)]
+    assert median_squared_distance(Z) == pytest.approx(np.median(pairs))
+    assert median_squared_distance(np.ones((5, 2))) == 1.0
+    assert median_squared_distance(Z[:1]) == 1.0
+    # More than half of the pairs coincide: the mean of the other pairs.
+    assert median_squared_distance(np.repeat([[0.0], [2.0]], [9, 1], axis=0)) == 4.0
+    many = rng.normal(size=(10_000, 2))
+    assert median_squared_distance(many) == pytest.approx(median_squared_distance(many[::7]), 0.1)
 
 
 def test_linear_kernel_of_a_metric(wine):
@@ -64,25 +78,25 @@ def test_matrix_pipeline_and_transformer_agree(wine):
     # A transformer whose components are not all there is to it.
     white = PCA(3, whiten=True).fit(X)
     Z = white.transform(X)
-    unit = mean_square(np.eye(3), Z)
+    unit = median_square(np.eye(3), Z)
     np.testing.assert_allclose(
         metric_kernel(white)(X[:4], X), naive_kernel(np.eye(3), Z[:4], Z, 1.0, unit), rtol=1e-8
     )
 
 
 @pytest.mark.parametrize("kind", ["rbf", "linear"])
-def test_svc_takes_it(wine, kind):
+def test_kernel_of_svc(wine, kind):
     X, y, _ = wine
     metric = GenerativeMetric().fit(X[::2], y[::2])
     kernel = metric_kernel(metric, kind)
     svm = SVC(kernel=kernel, C=10).fit(X[::2], y[::2])
     assert svm.score(X[1::2], y[1::2]) > 0.9
-    # The same as a Gaussian or linear machine on the transformed rows.
+    # Equal to a Gaussian or linear SVM on the transformed samples.
     Z = metric.transform(X)
     if kind == "linear":
         plain = SVC(kernel="linear", C=10).fit(Z[::2], y[::2])
     else:
-        gamma = 1 / mean_square(np.eye(13), Z[::2])
+        gamma = 1 / median_square(np.eye(13), Z[::2])
         plain = SVC(gamma=gamma, C=10).fit(Z[::2], y[::2])
     np.testing.assert_array_equal(svm.predict(X[1::2]), plain.predict(Z[1::2]))
 
@@ -97,7 +111,7 @@ def test_search_copy_and_pickle(wine):
         np.testing.assert_array_equal(twin(X[:3], X), kernels[0](X[:3], X))
 
 
-def test_a_later_fit_does_not_change_the_kernel(wine):
+def test_kernel_independent_of_later_fits(wine):
     X, y, _ = wine
     metric = GenerativeMetric().fit(X, y)
     kernel = metric_kernel(metric)
@@ -106,7 +120,7 @@ def test_a_later_fit_does_not_change_the_kernel(wine):
     np.testing.assert_array_equal(kernel(X[:3], X), before)
 
 
-def test_pairs_of_single_rows(wine):
+def test_pairs_of_single_samples(wine):
     X, y, metric = wine
     kernel = metric_kernel(metric, sigma2=4.0)
     assert kernel(X[0], X[1]) == pytest.approx(kernel(X[:1], X[1:2])[0, 0])
@@ -123,19 +137,19 @@ def test_float32_stays_float32(wine):
 
 
 @pytest.mark.parametrize("size", [1e-120, 1e120])
-def test_scale_of_the_rows_does_not_matter(wine, size):
+def test_invariant_to_scale(wine, size):
     X, _, metric = wine
     found = metric_kernel(metric.metric_)(X[:5] * size, X * size)
     np.testing.assert_allclose(found, metric_kernel(metric)(X[:5], X), rtol=1e-7)
 
 
-def test_an_offset_does_not_matter():
+def test_invariant_to_offset():
     X = np.random.default_rng(0).integers(0, 100, size=(20, 3)).astype(float)
     M = np.diag([1.0, 2.0, 3.0])
     np.testing.assert_allclose(metric_kernel(M)(X + 1e10), metric_kernel(M)(X), rtol=1e-12)
 
 
-def test_identical_rows():
+def test_identical_samples():
     np.testing.assert_array_equal(metric_kernel(np.eye(2))(np.ones((3, 2))), 1)
     assert metric_kernel(np.eye(2))(np.ones((1, 2)), np.ones((1, 2))) == 1
 
@@ -155,18 +169,18 @@ def test_identical_rows():
         ((np.array([[1.0, 0.5], [0.0, 1.0]]),), {}, ValueError, "symmetric"),
     ],
 )
-def test_bad_arguments(arguments, options, error, text):
+def test_invalid_arguments(arguments, options, error, text):
     with pytest.raises(error, match=text):
         metric_kernel(*arguments, **options)
 
 
 @pytest.mark.parametrize("metric", [GenerativeMetric(), PCA()])
-def test_an_unfitted_metric_is_refused(metric):
+def test_unfitted_metric(metric):
     with pytest.raises(NotFittedError):
         metric_kernel(metric)
 
 
-def test_bad_rows(wine):
+def test_invalid_samples(wine):
     X, _, metric = wine
     kernel = metric_kernel(metric)
     with pytest.raises(ValueError, match="X has 2 features, but the metric is expecting 13"):

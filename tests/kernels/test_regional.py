@@ -8,7 +8,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import minmax_scale
 
 from genmetric import GenerativeMetric
-from genmetric.kernels import RegionalKernels, gram
+from genmetric.kernels import RegionalKernels
+from genmetric.kernels import _gram as gram
 
 
 @pytest.fixture
@@ -18,11 +19,11 @@ def wine():
 
 
 def naive_gram(kernels, X, Y, train):
-    """Equation eNonlinear by loops over regions, scales and pairs of rows."""
+    """Equation (13) by loops over regions, scales and pairs of samples."""
     stack = []
     for M in kernels.metrics_:
         pairs = [(i, j) for i in range(len(train)) for j in range(i)]
-        unit = np.mean([(train[i] - train[j]) @ M @ (train[i] - train[j]) for i, j in pairs])
+        unit = np.median([(train[i] - train[j]) @ M @ (train[i] - train[j]) for i, j in pairs])
         for tau in kernels.scales_:
             K = [[np.exp(-tau * (x - y) @ M @ (x - y) / unit) for y in Y] for x in X]
             stack.append(K)
@@ -44,10 +45,23 @@ def test_gram_is_the_equation(wine, n_regions):
     np.testing.assert_array_equal(np.diagonal(own, axis1=1, axis2=2), 1.0)
 
 
-def test_regional_metrics_average_the_local_metrics_of_their_rows(wine):
+@pytest.mark.parametrize("n_regions", [0, 1])
+def test_outlier_does_not_make_the_kernels_constant(wine, n_regions):
+    X, y = wine
+    outlying = X.copy()
+    outlying[0] *= 1e6
+    kernels = RegionalKernels(n_regions, scales=[1.0]).fit(outlying, y)
+    values = kernels.gram(X[1:])[0][np.triu_indices(len(X) - 1, 1)]
+    assert 0.2 < np.median(values) < 0.6  # exp(-1) at the median distance
+    assert np.ptp(values) > 0.3
+
+
+def test_regional_metrics_are_averages_of_local_metrics(wine):
     X, y = wine
     kernels = RegionalKernels(4, random_state=0, interpolation=0.7).fit(X, y)
-    local = GenerativeMetric(interpolation=0.7).fit(X, y).local_metrics(X)
+    local = (
+        GenerativeMetric(normalization="determinant", interpolation=0.7).fit(X, y).local_metrics(X)
+    )
     assert sorted(set(kernels.regions_)) == [0, 1, 2, 3]
     for p, M in enumerate(kernels.metrics_):
         np.testing.assert_allclose(M, local[kernels.regions_ == p].mean(axis=0), rtol=1e-8)
@@ -56,16 +70,18 @@ def test_regional_metrics_average_the_local_metrics_of_their_rows(wine):
 def test_regions_are_clusters_in_the_space_of_the_metric(wine):
     X, y = wine
     kernels = RegionalKernels(5, random_state=0).fit(X, y)
-    Z = GenerativeMetric().fit(X, y).transform(X)
+    Z = GenerativeMetric(normalization="determinant").fit(X, y).transform(X)
     centers = np.array([Z[kernels.regions_ == p].mean(axis=0) for p in range(5)])
     nearest = ((Z[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
     np.testing.assert_array_equal(nearest, kernels.regions_)
 
 
-def test_one_region_is_the_uniform_metric_and_none_the_euclidean(wine):
+def test_one_region_and_no_region(wine):
     X, y = wine
     one, none = (RegionalKernels(n).fit(X, y) for n in (1, 0))
-    np.testing.assert_allclose(one.metrics_[0], GenerativeMetric().fit(X, y).metric_)
+    np.testing.assert_allclose(
+        one.metrics_[0], GenerativeMetric(normalization="determinant").fit(X, y).metric_
+    )
     np.testing.assert_array_equal(none.metrics_[0], np.eye(13))
     np.testing.assert_array_equal(none.scales_, 2.0 ** np.arange(-6, 9))
     np.testing.assert_array_equal(RegionalKernels(0).fit(X).gram(X[:5]), none.gram(X[:5]))
@@ -84,7 +100,7 @@ def test_combined_gram_is_the_sum(wine):
         kernels.combined_gram(weights[:-1], X)
 
 
-def test_combined_gram_computes_only_what_has_weight(wine, monkeypatch):
+def test_combined_gram_skips_kernels_of_weight_zero(wine, monkeypatch):
     X, y = wine
     kernels = RegionalKernels(3, random_state=0).fit(X, y)
     seen = []
@@ -99,7 +115,7 @@ def test_combined_gram_computes_only_what_has_weight(wine, monkeypatch):
     assert seen == [1]
 
 
-def test_distances_are_computed_once_a_region(wine, monkeypatch):
+def test_distances_are_computed_once_per_region(wine, monkeypatch):
     X, y = wine
     kernels = RegionalKernels(3, random_state=0).fit(X, y)
     seen = []
@@ -115,7 +131,7 @@ def test_distances_are_computed_once_a_region(wine, monkeypatch):
 
 @pytest.mark.parametrize("size", [1e-150, 1e150])
 @pytest.mark.parametrize("n_regions", [0, 2])
-def test_scale_of_the_rows_does_not_matter(wine, size, n_regions):
+def test_invariant_to_scale(wine, size, n_regions):
     X, y = wine
     plain = RegionalKernels(n_regions, random_state=0).fit(X, y)
     scaled = RegionalKernels(n_regions, random_state=0).fit(X * size, y)
@@ -123,7 +139,7 @@ def test_scale_of_the_rows_does_not_matter(wine, size, n_regions):
     np.testing.assert_allclose(scaled.sigma2_ / size / size, plain.sigma2_, rtol=1e-6)
 
 
-def test_an_offset_does_not_matter():
+def test_invariant_to_offset():
     X, y = load_iris(return_X_y=True)
     X = np.round(X * 2**10) / 2**10  # so that adding the offset rounds nothing
     plain = RegionalKernels(2, random_state=0).fit(X, y).gram(X)
@@ -131,7 +147,7 @@ def test_an_offset_does_not_matter():
     np.testing.assert_allclose(moved, plain, rtol=1e-6, atol=1e-10)
 
 
-def test_far_rows_are_far(wine):
+def test_kernel_of_distant_samples_is_zero(wine):
     X, y = wine
     kernels = RegionalKernels(1).fit(X, y)
     far = np.full((1, 13), 1e200)
@@ -146,7 +162,7 @@ def test_float32_stays_float32(wine):
     np.testing.assert_allclose(single, kernels.gram(X), atol=2e-4)
 
 
-def test_same_seed_same_answer_for_any_number_of_threads(wine):
+def test_result_independent_of_n_jobs(wine):
     X, y = wine
     one, two = (RegionalKernels(5, random_state=3, n_jobs=n).fit(X, y) for n in (1, 2))
     np.testing.assert_array_equal(one.metrics_, two.metrics_)
@@ -156,14 +172,14 @@ def test_same_seed_same_answer_for_any_number_of_threads(wine):
     assert clone(one).get_params() == one.get_params()
 
 
-def test_names_of_classes_do_not_matter(wine):
+def test_invariant_to_class_names(wine):
     X, y = wine
     names = np.array(["red", "green", "blue"])[y]
     a, b = (RegionalKernels(3, random_state=0).fit(X, labels) for labels in (y, names))
     np.testing.assert_allclose(a.metrics_, b.metrics_, rtol=1e-8)
 
 
-def test_fewer_distinct_rows_than_regions():
+def test_fewer_distinct_samples_than_regions():
     X = np.repeat(np.array([[0.0, 0], [1, 0], [0, 1], [2, 2]]), 5, axis=0)
     X[::5] += 0.125
     y = np.arange(20) // 10
@@ -172,15 +188,17 @@ def test_fewer_distinct_rows_than_regions():
     assert np.isfinite(kernels.gram(X)).all()
 
 
-def test_identical_rows_have_a_kernel_of_ones():
+def test_identical_samples_have_a_kernel_of_ones():
     np.testing.assert_array_equal(RegionalKernels(0).fit(np.ones((4, 2))).gram(np.ones((3, 2))), 1)
 
 
-def test_memory_is_refused_before_it_is_taken(wine, monkeypatch):
+def test_memory_error_before_allocation(wine, monkeypatch):
     X, y = wine
     kernels = RegionalKernels(1).fit(X, y)
     monkeypatch.setattr(gram, "available_memory", lambda: 10**6)
-    with pytest.raises(MemoryError, match=r"\(15, 178, 178\) would take 3.8 MB, and 1 MB are free"):
+    with pytest.raises(
+        MemoryError, match=r"\(15, 178, 178\) would take 3.8 MB, but only 1 MB are free"
+    ):
         kernels.gram(X)
 
 
@@ -198,7 +216,7 @@ def test_memory_is_refused_before_it_is_taken(wine, monkeypatch):
         ({"shrinkage": -0.5}, "shrinkage"),
     ],
 )
-def test_bad_parameters(wine, parameters, text):
+def test_invalid_parameters(wine, parameters, text):
     with pytest.raises(ValueError, match=text):
         RegionalKernels(**parameters).fit(*wine)
 
@@ -208,7 +226,7 @@ def test_labels_are_needed_for_regions(wine):
         RegionalKernels(2).fit(wine[0])
 
 
-def test_bad_rows(wine):
+def test_invalid_samples(wine):
     X, y = wine
     kernels = RegionalKernels(1).fit(X, y)
     with pytest.raises(ValueError, match="12 features"):

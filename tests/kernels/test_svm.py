@@ -3,7 +3,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from genmetric.kernels.svm import binary_problems, class_scores, solve_svms
+from genmetric.kernels._svm import binary_problems, class_scores, solve_svms
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_solutions_are_those_of_svc(rows, C):
 
 
 @pytest.mark.parametrize("size", [1e-150, 1e-8, 1e8, 1e150])
-def test_a_kernel_of_any_size_with_c_to_match(rows, size):
+def test_scaled_kernel_with_inversely_scaled_c(rows, size):
     X, y = rows
     K = rbf_kernel(X, gamma=0.5)
     problems = binary_problems(y, 3)
@@ -80,14 +80,14 @@ def test_a_kernel_of_any_size_with_c_to_match(rows, size):
     assert scaled.primal * size == pytest.approx(plain.primal, rel=1e-5)
 
 
-def test_a_kernel_of_zeros(rows):
+def test_kernel_of_zeros(rows):
     _, y = rows
     solution = solve_svms(np.zeros((90, 90)), binary_problems(y, 3), 1.0)
     assert solution.dual == pytest.approx(3 * 60)  # every multiplier at C
     assert solution.primal == pytest.approx(3 * 60)
 
 
-def test_threads_change_nothing(rows):
+def test_result_independent_of_n_jobs(rows):
     X, y = rows
     K = rbf_kernel(X)
     one, two = (solve_svms(K, binary_problems(y, 3), 1.0, n_jobs=n) for n in (1, 2))
@@ -95,7 +95,7 @@ def test_threads_change_nothing(rows):
     assert (one.dual, one.primal) == (two.dual, two.primal)
 
 
-def test_votes_decide_and_strength_breaks_ties():
+def test_votes_with_ties_resolved_by_decision_values():
     problems = [(1, 0), (2, 0), (2, 1)]
     decisions = np.array(
         [

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genmetric.metric.merging import FAN_IN, TreeMerge, merge_group, merge_levels
+from genmetric.metric._merging import FAN_IN, TreeMerge, merge_group, merge_levels
 
 
 class Part:

@@ -14,7 +14,7 @@ other evidence than this row:
 
 With training rows alone wine is not reproduced: 3.1 ± 0.1 over 600 splits against 1.80 ± 0.40. No
 other set of candidates, rule for ties, estimate of the covariance (n or n - 1) or priors changes
-that; training and validation rows together give 2.3 ± 0.1. The limit below says so.
+that; training and validation rows together give 2.3 ± 0.1. The test of wine is an expected failure.
 """
 
 import numpy as np
@@ -34,8 +34,19 @@ PAPER = {
 }
 CANDIDATES = range(1, 22, 2)
 
-#: Distance from the paper in combined standard errors, where two are not enough.
-FARTHER = {("wine", "training"): 2.5}
+#: Under the documented protocol, what is more than two combined standard errors from the paper.
+NOT_REPRODUCED = {
+    ("wine", "training"): "3.1 % with training samples only, the paper has 1.80 ± 0.40 %",
+}
+
+
+def cases():
+    """Return all sets and both readings of the protocol, with expected failures marked."""
+    for name in PAPER:
+        for rows in ("training", "training and validation"):
+            reason = NOT_REPRODUCED.get((name, rows))
+            marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+            yield pytest.param(name, rows, marks=marks)
 
 
 def split(n, seed):
@@ -60,12 +71,16 @@ def protocol(name, rows, n_splits=30):
     found = []
     for seed in range(n_splits):
         train, validation, test = split(len(X), seed)
-        metric = GenerativeMetric(shrinkage=None).fit(X[train], y[train])
+        metric = GenerativeMetric(shrinkage=None, normalization="determinant").fit(
+            X[train], y[train]
+        )
         on_validation = errors_of(metric, X, y, train, validation, CANDIDATES)
         k = CANDIDATES[int(np.argmin(on_validation))]
         if rows == "training and validation":
             train = np.r_[train, validation]
-            metric = GenerativeMetric(shrinkage=None).fit(X[train], y[train])
+            metric = GenerativeMetric(shrinkage=None, normalization="determinant").fit(
+                X[train], y[train]
+            )
         found.append(100 * errors_of(metric, X, y, train, test, [k])[0])
     return np.array(found)
 
@@ -86,8 +101,7 @@ def test_sizes_of_the_parts():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", ["training", "training and validation"])
-@pytest.mark.parametrize("name", PAPER)
+@pytest.mark.parametrize(("name", "rows"), cases())
 def test_error_of_the_paper(name, rows, capsys):
     errors = protocol(name, rows)
     mean, stderr = errors.mean(), errors.std(ddof=1) / np.sqrt(len(errors))
@@ -98,4 +112,4 @@ def test_error_of_the_paper(name, rows, capsys):
             f"\n{name:>10} ({rows}): {mean:5.2f} ± {stderr:.2f}, "
             f"paper {expected} ± {expected_stderr}, {distance:+.2f} standard errors"
         )
-    assert abs(distance) < FARTHER.get((name, rows), 2)
+    assert abs(distance) < 2

@@ -28,7 +28,7 @@ def test_standard_error_covers(solver, weighted):
     # square is one, and it seldom exceeds two.
     X, y = data(0)
     w = np.random.default_rng(1).integers(1, 4, len(y)).astype(float) if weighted else None
-    parameters = {"solver": solver, "tol": 0.0}
+    parameters = {"solver": solver, "class_tol": 0.0}
     full = GenerativeMetric(**parameters).fit(X, y, sample_weight=w)
     ratios = []
     for seed in range(40):

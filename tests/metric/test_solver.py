@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import genmetric._chunks as chunks
 from genmetric import GaussianMixtureModel, GenerativeMetric
 from genmetric.datasets import load_breast_cancer, load_german, load_ionosphere, load_vehicle
-from genmetric.geometry import summation
-from genmetric.geometry.summation import choose_solver
+from genmetric.geometry import _resolvent_solver as resolvent_solver
+from genmetric.geometry._summation import choose_solver
 
 
 def distance(a, b):
@@ -64,13 +64,13 @@ def test_adversarial_gaussians(seed, n_features, log_condition, log_offset, alik
 @given(seed=st.integers(0, 2**32 - 1), n_classes=st.integers(3, 6), n_features=st.integers(2, 8))
 def test_tol_zero_is_exact(seed, n_classes, n_features):
     X, y = gaussian_classes(np.random.default_rng(seed), n_classes, n_features)
-    resolvent, dense = both(X, y, tol=0)
+    resolvent, dense = both(X, y, class_tol=0)
     assert distance(resolvent, dense) < 1e-5
 
 
 def test_tol_bounds_the_error():
     X, y = load_vehicle(return_X_y=True)
-    errors = [distance(*both(X, y, tol=tol)) for tol in (0, 1e-3, 1e-2, 0.1, 1)]
+    errors = [distance(*both(X, y, class_tol=tol)) for tol in (0, 1e-3, 1e-2, 0.1, 1)]
     assert errors[0] < 1e-5
     assert errors[2] < 5e-3
     assert errors[0] <= errors[1] <= errors[2] <= errors[4]
@@ -78,10 +78,10 @@ def test_tol_bounds_the_error():
 
 def test_rows_of_three_classes_by_nodes(rng, monkeypatch):
     X, y = gaussian_classes(rng, 3, 8, n_rows=600, spread=0.5)
-    _, dense = both(X, y, tol=1e-2)
+    _, dense = both(X, y, class_tol=1e-2)
     errors = {}
     for nodes in (False, True):
-        monkeypatch.setattr(summation, "nodes_pay", lambda *_, pay=nodes: pay)
+        monkeypatch.setattr(resolvent_solver, "use_interpolation_nodes", lambda *_, pay=nodes: pay)
         errors[nodes] = distance(GenerativeMetric(solver="resolvent").fit(X, y), dense)
     # The nodes add little to what leaving classes out costs.
     assert errors[True] < errors[False] + 2e-3
@@ -91,7 +91,7 @@ def test_rows_of_three_classes_by_nodes(rng, monkeypatch):
 def test_bit_identical_for_every_n_jobs_and_close_for_every_chunk(rng, n_classes, monkeypatch):
     X, y = gaussian_classes(rng, n_classes, 6, n_rows=300)
     for nodes in (False, True):
-        monkeypatch.setattr(summation, "nodes_pay", lambda *_, pay=nodes: pay)
+        monkeypatch.setattr(resolvent_solver, "use_interpolation_nodes", lambda *_, pay=nodes: pay)
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 2**25)
         whole = GenerativeMetric(solver="resolvent").fit(X, y)
         monkeypatch.setattr(chunks, "CHUNK_BYTES", 2**17)
@@ -113,7 +113,7 @@ def test_weights_interpolation_and_priors(rng):
     pair = [GenerativeMetric(share, solver=s).fit(X, y) for s in ("resolvent", "dense")]
     assert distance(*pair) < 1e-5
     X, y = gaussian_classes(rng, 3, 5)
-    resolvent, dense = both(X, y, priors=[0.6, 0.3, 0.1], tol=0)
+    resolvent, dense = both(X, y, priors=[0.6, 0.3, 0.1], class_tol=0)
     assert distance(resolvent, dense) < 1e-5
 
 
@@ -152,7 +152,7 @@ def test_auto_is_dense_for_other_models(rng):
     auto = GenerativeMetric(class_model=model).fit(X, y)
     dense = GenerativeMetric(class_model=model, solver="dense").fit(X, y)
     np.testing.assert_array_equal(auto.metric_, dense.metric_)
-    with pytest.raises(ValueError, match='solver="resolvent" is for Gaussian class models'):
+    with pytest.raises(ValueError, match='solver="resolvent" requires Gaussian class models'):
         GenerativeMetric(class_model=model, solver="resolvent").fit(X, y)
 
 
@@ -160,8 +160,8 @@ def test_auto_is_dense_for_other_models(rng):
     ("parameters", "message"),
     [
         ({"solver": "fast"}, "solver must be"),
-        ({"tol": -1}, "tol must be a number from 0 to 1"),
-        ({"tol": "small"}, "tol must be a number from 0 to 1"),
+        ({"class_tol": -1}, r"class_tol must be a number in \[0, 1\]"),
+        ({"class_tol": "small"}, r"class_tol must be a number in \[0, 1\]"),
     ],
 )
 def test_bad_parameters(parameters, message):

@@ -1,4 +1,4 @@
-"""Energies: every fast way against the formula as loops over rows."""
+"""Energies: every fast path against the formula written as loops over samples."""
 
 import tracemalloc
 
@@ -12,14 +12,14 @@ from genmetric.neighbors import (
     ClassRows,
     EnergyModel,
     difference_energies,
-    energy,
-    energy_race,
     least_energies,
+    margin_energies,
     margin_unit,
-    three_term_energies,
     training_neighbors,
 )
-from genmetric.neighbors.class_rows import least_sorted
+from genmetric.neighbors import _energy as energy
+from genmetric.neighbors import _energy_race as energy_race
+from genmetric.neighbors._class_rows import least_sorted
 
 
 def squared(a, b):
@@ -27,7 +27,7 @@ def squared(a, b):
 
 
 def nearest(x, rows, k):
-    """Squared distances to the k nearest rows, and how often each counts where there are fewer."""
+    """Squared distances to the k nearest rows, and the weight of each if there are fewer."""
     d = sorted(squared(x, row) for row in rows)[:k]
     return d, k / len(d) if d else 0.0
 
@@ -36,12 +36,13 @@ def hinge(z):
     return max(z, 0.0)
 
 
-def three_term_loop(X, y, x, c, k, margin, push):
-    """The energy as its equation reads, term by term."""
+def energy_loop(X, y, x, c, k, margin, push, form):
+    """Compute the energy as its equation reads, term by term."""
     inside, outside = X[y == c], X[y != c]
     d, times = nearest(x, inside, k)
     pull = times * sum(d)
-    second = times * sum(hinge(margin + j - squared(x, other)) for j in d for other in outside)
+    m2 = {"three-term": margin, "one-sided": 0.0, "two-term": -np.inf}[form]
+    second = times * sum(hinge(m2 + j - squared(x, other)) for j in d for other in outside)
     third = 0.0
     for i in np.flatnonzero(y != c):
         same = [X[j] for j in np.flatnonzero(y == y[i]) if j != i]
@@ -57,7 +58,7 @@ def difference_loop(X, y, x, c, k):
 
 
 def make(seed, n_classes, n_rows, n_features, grid):
-    """Rows of every class, some classes small; on a grid many distances are equal."""
+    """Samples of every class, some classes small; on a grid many distances are equal."""
     rng = np.random.default_rng(seed)
     y = np.r_[np.arange(n_classes), rng.integers(n_classes, size=n_rows)]
     y[rng.random(len(y)) < 0.5] = 0
@@ -70,11 +71,13 @@ def make(seed, n_classes, n_rows, n_features, grid):
     return X, y, queries
 
 
-def model_of(X, y, k, margin, push):
+def model_of(X, y, k, margin, push, form="three-term"):
     rows = ClassRows.of(X, y, y.max() + 1)
     targets, nearest_other = training_neighbors(rows, k)
-    return EnergyModel.of(rows, targets, margin, push), targets, nearest_other
+    return EnergyModel.of(rows, targets, margin, push, form), targets, nearest_other
 
+
+forms = st.sampled_from(["one-sided", "three-term", "two-term"])
 
 problems = st.builds(
     make,
@@ -92,15 +95,17 @@ problems = st.builds(
     st.sampled_from([0.0, 0.1, 1.0, 5.0, 1e3]),
     st.sampled_from([0.0, 0.5, 1.0]),
     st.booleans(),
+    forms,
 )
-def test_three_terms(problem, k, margin, push, dense):
+def test_energies_of_every_form(problem, k, margin, push, dense, form):
     X, y, queries = problem
-    model, *_ = model_of(X, y, k, margin, push)
+    model, *_ = model_of(X, y, k, margin, push, form)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(energy, "_DENSE", -1.0 if dense else 1.0)
-        found = three_term_energies(model, queries)
+        found = margin_energies(model, queries)
     expected = [
-        [three_term_loop(X, y, x, c, k, margin, push) for c in range(y.max() + 1)] for x in queries
+        [energy_loop(X, y, x, c, k, margin, push, form) for c in range(y.max() + 1)]
+        for x in queries
     ]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * (1 + margin))
 
@@ -119,15 +124,16 @@ def test_difference(problem, k):
     st.sampled_from([0.0, 0.1, 1.0, 5.0, 1e3]),
     st.sampled_from([0.0, 0.5, 1.0]),
     st.sampled_from([0.01, 1.0]),
+    forms,
 )
-def test_the_race_finds_the_least(problem, k, margin, push, crowded):
+def test_prediction_finds_the_least_energy(problem, k, margin, push, crowded, form):
     X, y, queries = problem
-    model, *_ = model_of(X, y, k, margin, push)
+    model, *_ = model_of(X, y, k, margin, push, form)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(energy_race, "_CROWDED", crowded)
         best = least_energies(model, queries)
     every = np.arange(len(queries))
-    energies = three_term_energies(model, queries)
+    energies = margin_energies(model, queries)
     least = energies.min(axis=1)
     np.testing.assert_allclose(energies[every, best], least, rtol=1e-8, atol=1e-9 * (1 + margin))
 
@@ -137,15 +143,16 @@ def test_the_race_finds_the_least(problem, k, margin, push, crowded):
     st.integers(1, 5),
     st.sampled_from([0.0, 0.1, 1.0, 5.0]),
     st.sampled_from([0.0, 0.5, 1.0]),
+    forms,
 )
-def test_the_energy_of_the_leader_and_the_bounds(problem, k, margin, push):
+def test_energy_of_the_nearest_class_and_bounds(problem, k, margin, push, form):
     X, y, queries = problem
-    model, *_ = model_of(X, y, k, margin, push)
+    model, *_ = model_of(X, y, k, margin, push, form)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(energy_race, "_CROWDED", 1.0)
         entries = energy_race.relevant_entries(model, queries)
     leader, leading, bound = energy_race.leading_energy(model, entries)
-    energies = three_term_energies(model, queries)
+    energies = margin_energies(model, queries)
     assert (bound <= energies * (1 + 1e-9) + 1e-9).all()
     np.testing.assert_allclose(leading, energies[np.arange(5), leader], rtol=1e-9, atol=1e-9)
 
@@ -156,13 +163,15 @@ def classes(rng, n_rows, n_classes, n_features=6):
     return rng.normal(size=(n_rows, n_features)) + 1.5 * means[y], y
 
 
+@pytest.mark.parametrize("form", ["one-sided", "three-term", "two-term"])
 @pytest.mark.parametrize("scale", [0.0, 0.3, 1.0, 10.0])
-def test_the_race_decides_most_and_never_wrongly(rng, scale):
+def test_bounds_decide_most_and_never_wrongly(rng, scale, form):
     X, y = classes(rng, 3000, 7)
     rows = ClassRows.of(X[:2500], y[:2500], 7)
     targets, nearest_other = training_neighbors(rows, 3)
-    model = EnergyModel.of(rows, targets, scale * margin_unit(targets, nearest_other), 0.5)
-    energies = three_term_energies(model, X[2500:])
+    margin = scale * margin_unit(targets, nearest_other)
+    model = EnergyModel.of(rows, targets, margin, 0.5, form)
+    energies = margin_energies(model, X[2500:])
     leader, undecided = energy_race.race(model, X[2500:])
     np.testing.assert_array_equal(leader[~undecided], energies.argmin(axis=1)[~undecided])
     if scale in (0.3, 1.0):
@@ -193,7 +202,7 @@ def test_targets_and_margin(problem, k):
     assert np.isinf(nothing).all()
 
 
-def test_the_unit_of_the_margin_is_an_absolute_median():
+def test_unit_of_the_margin_is_an_absolute_median():
     targets = np.array([[5.0, 6.0], [4.0, 9.0], [np.inf, np.inf], [9.0, 9.5]])
     other = np.array([1.0, 2.0, 100.0, 2.0])
     assert margin_unit(targets, other) == 4.0  # gaps -4, -2, -7
@@ -205,7 +214,7 @@ def test_least_sorted(rng):
         np.testing.assert_array_equal(least_sorted(d, k), np.sort(d, axis=1)[:, :k])
 
 
-def test_sorting_leaves_the_distances_alone_unless_told(rng):
+def test_distances_are_overwritten_only_on_request(rng):
     X, y = classes(rng, 60, 3)
     model, *_ = model_of(X, y, 3, 1.0, 0.5)
     d = model.rows.squared_distances(X[:4])
@@ -216,7 +225,7 @@ def test_sorting_leaves_the_distances_alone_unless_told(rng):
 
 
 @pytest.mark.parametrize("n_jobs", [2, 3, -1])
-def test_the_answer_does_not_depend_on_n_jobs(rng, monkeypatch, n_jobs):
+def test_result_is_independent_of_n_jobs(rng, monkeypatch, n_jobs):
     monkeypatch.setattr(_chunks, "CHUNK_BYTES", 2**17)
     X, y = classes(rng, 500, 4)
     rows = ClassRows.of(X, y, 4)
@@ -224,7 +233,7 @@ def test_the_answer_does_not_depend_on_n_jobs(rng, monkeypatch, n_jobs):
     for a, b in zip(one, many, strict=True):
         np.testing.assert_array_equal(a, b)
     model, Z = EnergyModel.of(rows, one[0], 1.0, 0.5), X + 0.1
-    for function in (three_term_energies, least_energies):
+    for function in (margin_energies, least_energies):
         np.testing.assert_array_equal(
             function(model, Z, n_jobs=1), function(model, Z, n_jobs=n_jobs)
         )
@@ -235,12 +244,12 @@ def test_the_answer_does_not_depend_on_n_jobs(rng, monkeypatch, n_jobs):
 
 @pytest.mark.parametrize("margin", [1.0, 1e4])
 def test_memory_is_bounded(rng, margin):
-    n = 4000  # a full matrix of distances would take 128 MB
+    n = 3000  # a full matrix of distances would take 72 MB
     X, y = classes(rng, n, 3)
     tracemalloc.start()
     model, *_ = model_of(X, y, 3, margin, 0.5)
     least_energies(model, X)
-    three_term_energies(model, X)
+    margin_energies(model, X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 64 * 2**20
+    assert peak < 56 * 2**20

@@ -1,11 +1,12 @@
-"""The M_E^UNI rows of the paper's tables, under its protocol.
+"""The energy rows of the paper's tables under its protocol, with the published three-term form.
 
-Small sets: features to [-1, 1] on the whole set, 30 random splits into 60 % training, 20 %
-validation and 20 % test rows, k and the margin by validation error, ties to the smaller k and the
-smaller margin. Letters: 10 splits of 12000, 2000 and 6000 rows. The paper leaves open whether what
-was chosen is used with the training rows alone or with training and validation rows together. On
-the small sets both fit. On Letters 12000 rows give 2.5 ± 0.1 per cent, 14000 rows the paper's
-2.28.
+Small sets: features scaled to [-1, 1] on the whole set, 30 random splits into 60 % training, 20 %
+validation and 20 % test samples, k and the margin by validation error, ties to the smaller k and
+the smaller margin. Letters: 10 splits of 12000, 2000 and 6000 samples. The paper does not say
+whether the selected parameters are used with the training samples only or with training and
+validation samples together. On the small sets both agree with the paper. On Letters the documented
+protocol gives 2.5 ± 0.1 per cent with this form, which is an expected failure; the one-sided form,
+2.33 ± 0.08 in the results, is closer to the paper's 2.28.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from sklearn.preprocessing import minmax_scale
 
 from genmetric import GenerativeMetric, datasets
-from genmetric.density import Frame
+from genmetric.density import Scaling
 from genmetric.neighbors import (
     ClassRows,
     EnergyClassifier,
@@ -38,9 +39,9 @@ MARGIN_SCALES = (0.1, 0.3, 1.0, 3.0)
 
 def errors_of(X, y, train, test, neighbors=NEIGHBORS, scales=MARGIN_SCALES):
     """Test errors for each k and each margin, from one metric and one search for targets."""
-    metric = GenerativeMetric(shrinkage=None).fit(X[train], y[train])
-    frame = Frame.of(metric.transform(X[train]))
-    z = frame.inward(metric.transform(X))
+    metric = GenerativeMetric(shrinkage=None, normalization="determinant").fit(X[train], y[train])
+    frame = Scaling.of(metric.transform(X[train]))
+    z = frame.apply(metric.transform(X))
     rows = ClassRows.of(z[train], y[train], y.max() + 1)
     targets, nearest_other = training_neighbors(rows, max(neighbors))
     unit = margin_unit(targets, nearest_other)
@@ -81,7 +82,10 @@ def test_the_errors_are_those_of_the_classifier():
     for i, k in enumerate(NEIGHBORS):
         for j, scale in enumerate(MARGIN_SCALES):
             model = EnergyClassifier(
-                GenerativeMetric(shrinkage=None), n_neighbors=k, margin_scale=scale
+                GenerativeMetric(shrinkage=None, normalization="determinant"),
+                n_neighbors=k,
+                margin_scale=scale,
+                energy="three-term",
             )
             score = model.fit(X[train], y[train]).score(X[test], y[test])
             assert errors[i, j] == pytest.approx(1 - score)
@@ -101,10 +105,12 @@ def test_small_sets(name, rows):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.xfail(
+    reason="the three-term form has 2.5 % on Letters, the paper 2.28 ± 0.06 %", strict=True
+)
 def test_letters():
     X, y = datasets.load_letter(return_X_y=True)
-    errors = protocol(
-        X, y, [12000, 2000], 10, "training and validation", neighbors=(3,), scales=(0.1, 0.3, 1.0)
-    )
+    grid = {"neighbors": (1, 3, 5), "scales": (0.1, 0.3, 1.0)}
+    errors = protocol(X, y, [12000, 2000], 10, "training", **grid)
     print(f"letters: {errors.mean():.2f} ± {errors.std(ddof=1) / 10**0.5:.2f}")
     assert distance(errors, LETTERS) < 2

@@ -12,12 +12,12 @@ from sklearn.base import clone
 from sklearn.cluster import DBSCAN
 from sklearn.datasets import load_digits, load_iris
 from sklearn.manifold import Isomap
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from genmetric import FaissNeighborsTransformer, GenerativeMetric
-from genmetric.neighbors import faiss_search
+from genmetric.neighbors import _faiss_search as faiss_search
 
 pytest.importorskip("faiss")
 
@@ -102,7 +102,7 @@ def test_float32_alone_would_not_do(monkeypatch):
 @pytest.mark.parametrize("kind", ["flat", "ivf"])
 def test_many_rows_in_the_plane(kind, monkeypatch):
     # Neighbours are so near that float32 takes others for them; a few more settle it.
-    monkeypatch.setattr(faiss_search, "exact_nearest", None)
+    monkeypatch.setattr(faiss_search, "nearest_neighbors", None)
     rows = np.random.default_rng(0).uniform(size=(40_000, 2))
     model = FaissNeighborsTransformer(5, index=kind, random_state=0).fit(rows)
     distances, _ = model.kneighbors(rows[:50])
@@ -112,7 +112,7 @@ def test_many_rows_in_the_plane(kind, monkeypatch):
 
 
 def test_an_outlier_is_no_burden(monkeypatch):
-    monkeypatch.setattr(faiss_search, "exact_nearest", None)
+    monkeypatch.setattr(faiss_search, "nearest_neighbors", None)
     rows = clusters(1000, 16)
     rows[0] = 1e4
     np.testing.assert_array_equal(
@@ -238,17 +238,18 @@ def test_float32_rows_stay_float32():
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"n_neighbors": 0}, "n_neighbors"),
-        ({"n_neighbors": 2.5}, "n_neighbors"),
-        ({"mode": "weights"}, 'mode must be "distance" or "connectivity"'),
-        ({"index": "annoy"}, 'index must be "flat"'),
-        ({"index": "ivf", "n_lists": 1000}, "more than the 20 rows"),
-        ({"index": "hnsw", "n_links": 1}, "n_links"),
-        ({"n_probe": 0}, "n_probe"),
-        ({"n_jobs": 0}, "n_jobs"),
+        ({"n_neighbors": 0}, "n_neighbors must be an integer >= 1; got 0"),
+        ({"n_neighbors": 2.5}, "n_neighbors must be an integer >= 1; got 2.5"),
+        ({"mode": "weights"}, "mode must be 'distance' or 'connectivity'; got 'weights'"),
+        ({"metric": "dot"}, "metric must be 'euclidean' or 'cosine'; got 'dot'"),
+        ({"index": "annoy"}, "index must be 'flat', 'hnsw' or 'ivf'; got 'annoy'"),
+        ({"index": "ivf", "n_lists": 1000}, "n_lists=1000 is more than the 20 samples"),
+        ({"index": "hnsw", "n_links": 1}, "n_links must be an integer >= 2; got 1"),
+        ({"n_probe": 0}, "n_probe must be None or an integer >= 1; got 0"),
+        ({"n_jobs": 0}, "n_jobs must be None or a"),
     ],
 )
-def test_bad_parameters(parameters, match):
+def test_invalid_parameters(parameters, match):
     with pytest.raises(ValueError, match=match):
         FaissNeighborsTransformer(**parameters).fit(clusters(20, 3))
 
@@ -258,7 +259,7 @@ def test_more_neighbours_than_rows():
     assert model.kneighbors(clusters(2, 3))[1].shape == (2, 20)
     with pytest.raises(ValueError, match="one more than the parameter"):
         model.transform(clusters(2, 3))
-    with pytest.raises(ValueError, match="no neighbour of its own"):
+    with pytest.raises(ValueError, match="a sample is not its own neighbour"):
         model.kneighbors()
 
 
@@ -268,3 +269,46 @@ def test_without_faiss(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(ImportError, match=r"genmetric\[ann\]"):
         FaissNeighborsTransformer().fit(clusters(20, 3))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cosine_matches_scikit_learn(kind, dtype):
+    rng = np.random.default_rng(0)
+    X = (clusters(400, 8) * rng.uniform(0.1, 10, (400, 1))).astype(dtype)
+    queries = (3 * clusters(30, 8, seed=0) + 0.1).astype(dtype)
+    model = FaissNeighborsTransformer(5, metric="cosine", index=kind, n_probe=20, random_state=0)
+    distances, indices = model.fit(X).kneighbors(queries)
+    plain = NearestNeighbors(n_neighbors=5, metric="cosine", algorithm="brute").fit(X.astype(float))
+    true, rows = plain.kneighbors(queries.astype(float))
+    assert recall(indices, rows) > 0.95
+    tolerance = 1e-12 if dtype == np.float64 else 1e-6
+    same = (indices == rows).all(axis=1)
+    np.testing.assert_allclose(distances[same], true[same], atol=tolerance)
+
+
+def test_cosine_ignores_the_length_of_vectors():
+    X = clusters(200, 5)
+    lengths = 2.0 ** np.random.default_rng(1).integers(-500, 400, (200, 1))
+    plain = FaissNeighborsTransformer(4, metric="cosine").fit(X).kneighbors()
+    scaled = FaissNeighborsTransformer(4, metric="cosine").fit(X * lengths).kneighbors()
+    np.testing.assert_array_equal(plain[1], scaled[1])
+    np.testing.assert_allclose(plain[0], scaled[0], rtol=1e-12)
+
+
+def test_cosine_on_unit_vectors_is_the_inner_product():
+    X = clusters(300, 6)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    distances, indices = FaissNeighborsTransformer(3, metric="cosine").fit(X).kneighbors(X[:40])
+    inner = X[:40] @ X.T
+    np.testing.assert_array_equal(indices, np.argsort(-inner, axis=1, kind="stable")[:, :3])
+    np.testing.assert_allclose(1 - distances, np.sort(inner, axis=1)[:, :-4:-1], atol=1e-12)
+
+
+def test_cosine_of_a_zero_vector_is_an_error():
+    X = clusters(20, 3)
+    model = FaissNeighborsTransformer(2, metric="cosine").fit(X)
+    X[4] = 0
+    for method in (model.kneighbors, model.fit):
+        with pytest.raises(ValueError, match=r"X has 1 zero vectors \(the first is sample 4\)"):
+            method(X)

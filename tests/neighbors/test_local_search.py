@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genmetric.neighbors import SearchRows, metric_neighbors
-from genmetric.neighbors.local_search import (
+from genmetric.neighbors._local_search import (
     N_LEADING,
     bound_coefficients,
     lower_bounds,

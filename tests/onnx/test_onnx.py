@@ -1,4 +1,4 @@
-"""Models in onnxruntime against the same models in Python."""
+"""Models in onnxruntime compared with the same models in Python."""
 
 import numpy as np
 import pytest
@@ -13,10 +13,13 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 import genmetric.onnx
 from genmetric import (
     LMNN,
+    EmbeddingAdapter,
     EnergyClassifier,
     FaissNeighborsTransformer,
     GenerativeMetric,
     GenerativeMetricCV,
+    GenerativeRegressionMetric,
+    KernelRegressor,
     LocalMetricClassifier,
     MetricKMeans,
     SimpleMKLClassifier,
@@ -26,7 +29,7 @@ from genmetric.datasets import load_dataset
 skl2onnx = pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-# skl2onnx and onnx warn of what they themselves deprecate.
+# skl2onnx and onnx use functions that they deprecate themselves.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 
@@ -41,7 +44,7 @@ def iris():
 
 
 def run(model, rows, **options):
-    """All outputs of a model in onnxruntime, given rows of their own type."""
+    """Return all outputs of a model in onnxruntime for samples of any type."""
     converted = skl2onnx.to_onnx(model, rows[:1], **options)
     session = onnxruntime.InferenceSession(
         converted.SerializeToString(), providers=["CPUExecutionProvider"]
@@ -53,9 +56,22 @@ METRICS = [
     GenerativeMetric(),
     GenerativeMetric(n_components=2),
     GenerativeMetric("kde"),
-    GenerativeMetricCV([0.1], interpolations=[1.0], n_neighbors=[3]),
+    GenerativeMetricCV(shrinkages=0.1, interpolations=1.0, n_neighbors=3),
     LMNN(max_iter=5),
+    GenerativeRegressionMetric(),
 ]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("parameters", [{}, {"n_components": 2}, {"normalize": False}])
+def test_embedding_adapter(parameters, dtype, iris):
+    X, y = iris
+    X = X.astype(dtype)
+    adapter = EmbeddingAdapter(**parameters).fit(X, y)
+    (found,) = run(adapter, X)
+    expected = adapter.transform(X)
+    assert found.dtype == expected.dtype == dtype
+    np.testing.assert_allclose(found, expected, atol=100 * np.finfo(dtype).eps, rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -92,8 +108,8 @@ def test_nearest_neighbours(name, dtype):
     np.testing.assert_allclose(probabilities, model.predict_proba(rows), atol=1e-6)
 
 
-def test_steps_between(iris):
-    # The imputer of onnxruntime takes float32 alone.
+def test_pipeline_with_other_steps(iris):
+    # The imputer of onnxruntime supports only float32.
     X, y = iris[0].astype(np.float32), iris[1]
     X[::20, 1] = np.nan
     steps = SimpleImputer(), MinMaxScaler(), GenerativeMetric(), PCA(2), KNeighborsClassifier()
@@ -103,7 +119,7 @@ def test_steps_between(iris):
     np.testing.assert_allclose(probabilities, model.predict_proba(X[1::2]), atol=1e-6)
 
 
-def test_whole_numbers(iris):
+def test_integers(iris):
     X, y = iris
     rows = np.round(10 * X).astype(np.int64)
     metric = GenerativeMetric().fit(rows, y)
@@ -128,17 +144,18 @@ def test_clusters(dtype, offset, iris):
         EnergyClassifier(),
         LocalMetricClassifier(),
         SimpleMKLClassifier(["linear"]),
+        KernelRegressor(),
         FaissNeighborsTransformer(),
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_what_has_no_onnx_form_is_refused_by_name(model, iris):
+def test_estimators_without_onnx_form_are_refused(model, iris):
     X, y = iris
     with pytest.raises(NotImplementedError, match=f"{type(model).__name__} has no ONNX form"):
         skl2onnx.to_onnx(model.fit(X, y), X[:1])
 
 
-def test_what_cannot_be_converted(iris):
+def test_invalid_models_and_inputs(iris):
     X, y = iris
     with pytest.raises(NotFittedError):
         skl2onnx.to_onnx(GenerativeMetric(), X[:1])

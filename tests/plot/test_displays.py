@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import genmetric.plot
 from genmetric import LMNN, GenerativeMetric
+from genmetric.comparison._result import Comparison, MethodResult
 from genmetric.plot import (
     ComparisonDisplay,
     EmbeddingDisplay,
@@ -26,8 +27,7 @@ from genmetric.plot import (
     TimesDisplay,
     WeightPathDisplay,
 )
-from genmetric.plot.local import ellipses
-from genmetric.study.comparison import Comparison, MethodResult
+from genmetric.plot._local import ellipses
 
 
 def draw_all(X, y, axes, **names):
@@ -128,8 +128,8 @@ def test_feature_weights(rows):
     X, y = rows
     metric = GenerativeMetric().fit(X, y)
     display = FeatureWeightsDisplay.from_estimator(metric, X, max_features=4)
-    naive = np.array([metric.metric_[i, i] * X[:, i].var() for i in range(5)])
-    np.testing.assert_allclose(display.weights, naive / naive.sum(), rtol=1e-9)
+    parts = (metric.metric_ * np.cov(X.T)).sum(axis=1)
+    np.testing.assert_allclose(display.weights, parts / parts.sum(), rtol=1e-9)
     widths = [bar.get_width() for bar in display.bars_]
     np.testing.assert_allclose(widths, 100 * np.sort(display.weights)[::-1][:4])
     assert "4 of 5" in display.ax_.get_title()
@@ -184,7 +184,7 @@ def test_many_rows_are_drawn_at_random_and_it_is_said(rows):
     assert one.before.shape == one.after.shape == (30, 2)
     np.testing.assert_array_equal(one.before, two.before)
     assert not np.array_equal(one.before, other.before)
-    assert "30 of 120 rows" in one.ax_.get_ylabel()
+    assert "30 of 120 samples" in one.ax_.get_ylabel()
 
 
 def test_embedding_under_another_reducer(rows):
@@ -250,7 +250,7 @@ def test_points_of_an_ellipse_are_equally_far(rng):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_local_metrics_need_a_plane_and_local_metrics(rows):
     X, y = rows
-    with pytest.raises(ValueError, match="X has 5 features"):
+    with pytest.raises(ValueError, match="X must have 2 features, which span the plane; got 5"):
         LocalMetricsDisplay.from_estimator(GenerativeMetric().fit(X, y), X, y)
     with pytest.raises(TypeError, match="LMNN has no local metrics"):
         LocalMetricsDisplay.from_estimator(LMNN(max_iter=2).fit(X[:, :2], y), X[:, :2], y)
@@ -261,7 +261,7 @@ def test_weights(rows):
     given = np.r_[np.ones(30), np.zeros(90)]
     display = WeightPathDisplay.from_estimator(GenerativeMetric(combination=given).fit(X, y))
     assert display.effective_rows == 30
-    assert "30 of 120 rows" in display.axes_[1].get_title()
+    assert "30 of 120 samples" in display.axes_[1].get_title()
     with pytest.raises(TypeError, match='combination="kde"'):
         WeightPathDisplay.from_estimator(GenerativeMetric().fit(X, y))
 
@@ -281,7 +281,7 @@ def test_comparison_is_that_of_cross_validation(rows):
     folds = StratifiedKFold(3)
     methods = {"learned": GenerativeMetric(), "LDA": LinearDiscriminantAnalysis()}
     display = ComparisonDisplay.from_estimator(methods, X, y, cv=folds, n_neighbors=3)
-    assert list(display.errors) == ["Euclidean, standardised", "learned", "LDA"]
+    assert list(display.errors) == ["Euclidean distance, standardised", "learned", "LDA"]
     voting = make_pipeline(GenerativeMetric(), KNeighborsClassifier(3))
     np.testing.assert_allclose(
         display.errors["learned"], 1 - cross_val_score(voting, X, y, cv=folds)
@@ -316,7 +316,7 @@ def test_error_by_k_is_that_of_cross_validation(rows):
 def comparison():
     results = (
         MethodResult("Euclidean", np.array([0.3, 0.4]), np.array([1e-9, 0]), np.array([0.1, 0.3])),
-        MethodResult("M^UNI", np.array([0.2]), np.array([1.0]), np.array([0.1])),
+        MethodResult("generative metric", np.array([0.2]), np.array([1.0]), np.array([0.1])),
         MethodResult.left_out("NCA", "too slow"),
     )
     return Comparison(
@@ -328,15 +328,15 @@ def comparison():
         np.array([5, 5]),
         results,
         baseline="Euclidean",
-        best="M^UNI",
-        error_by_k={"M^UNI": (np.array([1]), np.array([0.2]))},
+        best="generative metric",
+        error_by_k={"generative metric": (np.array([1]), np.array([0.2]))},
     )
 
 
 def test_displays_of_a_comparison():
     display = ComparisonDisplay.from_comparison(comparison())
-    assert list(display.errors) == ["Euclidean", "M^UNI"]
-    assert display.best == "M^UNI"
+    assert list(display.errors) == ["Euclidean", "generative metric"]
+    assert display.best == "generative metric"
     times = TimesDisplay.from_comparison(comparison())
     assert times.seconds["Euclidean"] == pytest.approx((5e-10, 0.2))
     lines = ErrorByKDisplay.from_comparison(comparison()).lines_
@@ -347,7 +347,7 @@ def test_displays_of_a_comparison():
 
 @pytest.mark.parametrize("empty", [{}, {"a": np.empty(0)}])
 def test_nothing_to_compare_is_refused(empty):
-    with pytest.raises(ValueError, match="errors needs a method"):
+    with pytest.raises(ValueError, match="errors must contain a method"):
         ComparisonDisplay(empty)
     with pytest.raises(ValueError, match="at least one method"):
         ErrorByKDisplay({})

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genmetric.plot.palette import COLORS, class_style, diverging_map, label, plain_name
+from genmetric.plot._palette import COLORS, class_style, diverging_map, label, plain_name
 
 
 def luminance(color):

@@ -1,6 +1,7 @@
 """The report in a real browser: chromium, driven through the protocol of chromedriver."""
 
 import base64
+import html
 import io
 import json
 import re
@@ -45,16 +46,17 @@ const luminance = c => {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
 const behind = e => {
-  for (; e; e = e.parentElement) {
-    const c = parse(getComputedStyle(e).backgroundColor);
-    if (c.length < 4 || c[3] > 0) return c;
-  }
-  return [255, 255, 255];
+  if (!e) return [255, 255, 255];
+  const c = parse(getComputedStyle(e).backgroundColor);
+  const a = c.length < 4 ? 1 : c[3];
+  if (a === 1) return c;
+  const below = behind(e.parentElement);
+  return [0, 1, 2].map(i => a * c[i] + (1 - a) * below[i]);
 };
 const found = [];
 for (const e of document.body.querySelectorAll('*')) {
   const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
-  if (!own) continue;
+  if (!own || ['SCRIPT', 'title'].includes(e.tagName) || !e.getClientRects().length) continue;
   const style = getComputedStyle(e);
   const ink = parse(e.ownerSVGElement ? style.fill : style.color);
   const [a, b] = [luminance(ink), luminance(behind(e))].sort((x, y) => y - x);
@@ -66,7 +68,8 @@ return found;
 #: Texts of figures that leave their figure, and pairs of texts that lie on each other.
 LAYOUT = """
 const bad = [];
-for (const svg of document.querySelectorAll('svg')) {
+for (const svg of document.querySelectorAll('figure svg')) {
+  if (!svg.getClientRects().length) continue;
   const frame = svg.getBoundingClientRect();
   const texts = [...svg.querySelectorAll('text')]
     .filter(t => t.textContent.trim())
@@ -84,6 +87,17 @@ for (const svg of document.querySelectorAll('svg')) {
   }));
 }
 return bad;
+"""
+
+
+#: Height of the letters of each text in a figure, in pixels on the screen.
+TEXT_SIZES = """
+return [...document.querySelectorAll('figure svg text')]
+  .filter(t => t.getClientRects().length && t.textContent.trim())
+  .map(t => {
+    const m = t.getScreenCTM();
+    return [parseFloat(getComputedStyle(t).fontSize) * Math.hypot(m.b, m.d), t.textContent];
+  });
 """
 
 
@@ -157,7 +171,7 @@ def browser(tmp_path_factory):
 def test_the_report_reads_well(browser, report, scheme):
     browser.show(report, scheme)
     assert browser.log() == []
-    assert browser.run("return window.alert.name && document.scripts.length") == 0
+    assert browser.run("return document.scripts.length") == 1
     contrast = browser.run(CONTRAST)
     assert len(contrast) > 200
     poor = [entry for entry in contrast if entry[0] < 4.5]
@@ -171,19 +185,19 @@ def test_the_report_reads_well(browser, report, scheme):
 def test_tables_and_pictures_are_there(browser, report):
     browser.show(report, "light")
     count = "return document.querySelectorAll(arguments[0] || '{}').length"
-    assert browser.run(count.format("main section")) == 9
+    assert browser.run(count.format("main section")) == 11
     assert browser.run(count.format("table tbody tr")) > 20
     sizes = browser.run(
-        "return [...document.querySelectorAll('figure svg')].map(s => {"
+        "return [...document.querySelectorAll('figure .wide svg')].map(s => {"
         "const r = s.getBoundingClientRect(); return [r.width, r.height]; })"
     )
     assert len(sizes) == 9
     assert min(min(size) for size in sizes) > 80
     # Every image inside a figure was read.
     assert browser.run(
-        "return [...document.querySelectorAll('svg image')].every(i => i.getBBox().width > 0)"
+        "return [...document.querySelectorAll('.wide image')].every(i => i.getBBox().width > 0)"
     )
-    assert browser.run("return document.querySelectorAll('nav a').length") == 9
+    assert browser.run("return document.querySelectorAll('nav a').length") == 11
     assert browser.run(
         "return [...document.querySelectorAll('nav a')]"
         ".every(a => document.querySelector(a.getAttribute('href')))"
@@ -195,19 +209,94 @@ def test_no_text_is_cut_off_or_lies_on_another(browser, report):
     assert browser.run(LAYOUT) == []
 
 
-def test_nothing_is_wider_than_a_telephone(browser, report):
+@pytest.fixture
+def phone(browser, report):
+    """Show the report on a screen that is 360 pixels wide."""
+    size = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.devtools("Emulation.setDeviceMetricsOverride", **size)
     browser.show(report, "light")
-    browser.devtools(
-        "Emulation.setDeviceMetricsOverride",
-        width=390,
-        height=800,
-        deviceScaleFactor=1,
-        mobile=True,
+    yield browser
+    browser.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+def test_a_phone_shows_everything_without_scrolling_sideways(phone):
+    assert phone.run("return document.documentElement.scrollWidth") == 360
+    # Only the confusion matrix may scroll within its frame.
+    wide = phone.run(
+        "return [...document.querySelectorAll('main *')]"
+        ".filter(e => !e.closest('.grid') && !e.closest('svg') && e.getClientRects().length)"
+        ".filter(e => e.getBoundingClientRect().right > 361)"
+        ".map(e => e.tagName + ' ' + e.className + ' ' + e.textContent.slice(0, 40))"
     )
+    assert wide == []
+    assert phone.run(LAYOUT) == []
+
+
+@pytest.mark.parametrize("width", [360, 700, 1000, 1400])
+def test_text_of_charts_is_at_least_ten_pixels_high(browser, report, width):
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.devtools("Emulation.setDeviceMetricsOverride", **size)
     try:
-        assert browser.run("return document.documentElement.scrollWidth") <= 392
+        browser.show(report, "light")
+        sizes = browser.run(TEXT_SIZES)
     finally:
         browser.devtools("Emulation.clearDeviceMetricsOverride")
+    assert len(sizes) > 50
+    assert [entry for entry in sizes if entry[0] < 10] == []
+
+
+def test_a_table_is_sorted_by_its_headings(browser, report):
+    browser.show(report, "light")
+    table = "document.querySelector('table.sortable')"
+    column = f"[...{table}.tBodies[0].rows].map(r => r.cells[%d].textContent)"
+    before = browser.run("return " + column % 0)
+    click = f"{table}.tHead.rows[0].cells[%d].querySelector('button').click()"
+
+    browser.run(click % 1)
+    texts = browser.run("return " + column % 1)
+    # A method without a score comes last in both directions.
+    assert texts[-1] == ""
+    numbers = [float(text) for text in texts[:-1]]
+    assert numbers == sorted(numbers)
+    assert browser.run(f"return {table}.querySelector('th').ariaSort") is None
+    assert browser.run(f"return {table}.tHead.rows[0].cells[1].ariaSort") == "ascending"
+    browser.run(click % 1)
+    assert browser.run("return " + column % 1) == [*texts[:-1][::-1], ""]
+    browser.run(click % 0)
+    assert browser.run("return " + column % 0) == sorted(before, key=sort_key)
+    assert browser.log() == []
+
+
+def sort_key(text):
+    """Sort as browsers do: punctuation first, without regard to case."""
+    return (text[0].isalpha(), text.lower())
+
+
+def test_without_script_the_page_has_the_same_content(browser, report):
+    browser.show(report, "light")
+    text = "return document.querySelector('main').textContent.replace(/\\s+/g, ' ')"
+    with_script = browser.run(text)
+    browser.devtools("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.show(report, "light")
+        plain = report.read_text("utf-8")
+    finally:
+        browser.devtools("Emulation.setScriptExecutionDisabled", value=False)
+    assert "<button" not in plain
+    browser.show(report, "light")
+    assert browser.run(text) == with_script
+    main = re.sub(r"<[^>]*>", "", plain[plain.index("<main>") : plain.index("</main>")])
+    assert " ".join(html.unescape(main).split()) == " ".join(with_script.split())
+
+
+def test_values_are_shown_on_hover(browser, report):
+    browser.show(report, "light")
+    titles = browser.run(
+        "return [...document.querySelectorAll('.wide svg title')].map(t => t.textContent)"
+    )
+    assert any(re.fullmatch(r"generative metric: [\d.]+% ± [\d.]+, 5 folds", t) for t in titles)
+    assert any(re.fullmatch(r"generative metric: [\d.]+% with 9 neighbours", t) for t in titles)
+    assert any(re.fullmatch(r"generative metric, fit: [\d.]+ m?s", t) for t in titles)
 
 
 def test_it_prints_on_light_paper_in_few_pages(browser, report):

@@ -1,5 +1,7 @@
 """The page: escaped, self-contained, written whole or not at all."""
 
+import base64
+import hashlib
 import os
 import re
 import stat
@@ -13,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from genmetric.report import Cell, Page, page_style
+from genmetric.plot._palette import without_directions
+from genmetric.report import Cell, Fact, Page, page_style
 
 
 class Reader(HTMLParser):
@@ -34,7 +37,7 @@ class Reader(HTMLParser):
 
 def full_page(text):
     """A page with a text in every place that takes one."""
-    page = Page(text, lead=text)
+    page = Page(text, lead=text, facts=[Fact(text, text, text)], command=text)
     section = page.section(text).paragraph(text).paragraph(text, note=True)
     section.table([text, "x"], [[text, Cell(text, "good", text)]], caption=text)
     page.footer(text)
@@ -45,7 +48,7 @@ def full_page(text):
 def test_any_text_is_text(text):
     plain, other = Reader(full_page("text").render()), Reader(full_page(text).render())
     assert other.tags == plain.tags
-    assert "".join(other.text).count(text) >= 8
+    assert "".join(other.text).count(without_directions(text)) >= 8
 
 
 def test_a_script_stays_text():
@@ -59,7 +62,7 @@ def test_a_script_stays_text():
         ax.set_title(bad)
     page.sections[0].figure(figure, caption=bad, alt=bad)
     reader = Reader(page.render())
-    assert "script" not in reader.tags
+    assert reader.tags.count("script") == 1
     assert not [name for name, _ in reader.attributes if name.startswith("on")]
     assert "".join(reader.text).count("{{ 7 * 7 }}") >= 10
     assert "49" not in "".join(t for t in reader.text if "alert" in t)
@@ -72,12 +75,15 @@ def test_nothing_comes_from_elsewhere():
         figure.subplots().imshow(np.eye(3))
     page.section("s").figure(figure)
     reader = Reader(page.render())
-    assert not {"script", "link", "iframe", "object", "img"} & set(reader.tags)
+    assert not {"link", "iframe", "object", "img"} & set(reader.tags)
     links = [v for n, v in reader.attributes if n in ("src", "href", "xlink:href", "data")]
     assert links
     assert all(value.startswith(("#", "data:image/png;base64,")) for value in links)
     html = page.render()
-    assert "default-src 'none'" in html
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1]
+    script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy.startswith(f"default-src 'none'; script-src 'sha256-{digest}';")
     assert "@import" not in html
     assert "url(http" not in html
 

@@ -6,7 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from genmetric.tables import TableWriter, open_table
+from genmetric.tables import TableError, read_table
+from genmetric.tables._writer import TableWriter, output_format
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -26,17 +27,31 @@ def write(path, *batches):
     return path
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "t.pq"])
-def test_what_is_written_is_read_back(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("t.csv", b"x,"),
+        ("t.csv.gz", b"\x1f\x8b"),
+        ("t.tsv", b"x\t"),
+        ("t.parquet", b"PA"),
+        ("t.pq", b"PA"),
+        ("t.feather", b"AR"),
+        ("t.jsonl", b'{"'),
+    ],
+)
+def test_written_tables_are_read_back(tmp_path, name, first):
     path = write(tmp_path / name, COLUMNS, COLUMNS)
-    assert path.read_bytes()[:2] == {"z": b"\x1f\x8b", "v": b"x,"}.get(name[-1], b"PA")
-    table = open_table(path)
-    kinds = dict.fromkeys(["x", "n"], "number") | dict.fromkeys(["word", "gap"], "text")
-    found = pa.Table.from_batches(list(table.batches(kinds)))
-    assert found.column("x").to_pylist() == COLUMNS["x"].tolist() * 2
-    assert found.column("n").to_pylist() == COLUMNS["n"].tolist() * 2
-    assert found.column("word").to_pylist() == COLUMNS["word"].tolist() * 2
-    assert found.column("gap").to_pylist() == COLUMNS["gap"].tolist() * 2
+    assert path.read_bytes()[:2] == first
+    found = read_table(path)
+    for column, values in COLUMNS.items():
+        read = [None if value != value else value for value in found[column].tolist()]  # noqa: PLR0124
+        assert read == values.tolist() * 2
+
+
+@pytest.mark.parametrize("name", ["out", "out.xlsx", "out.json.zip", "model.gm"])
+def test_unknown_output_formats(name):
+    with pytest.raises(TableError, match=r"unknown output format. Expected a name that ends in"):
+        output_format(name)
 
 
 def test_quotes_only_where_they_are_needed():
@@ -51,10 +66,18 @@ def test_quotes_only_where_they_are_needed():
 def test_floats_lose_nothing(tmp_path, rng):
     values = rng.standard_normal(1000) * 10.0 ** rng.integers(-300, 300, 1000)
     path = write(tmp_path / "t.csv", {"x": values})
-    (batch,) = open_table(path).batches({"x": "number"})
-    assert (batch.column(0).to_numpy() == values).all()
+    assert (read_table(path)["x"].to_numpy() == values).all()
 
 
 def test_compressed_text_is_plain_gzip(tmp_path):
     path = write(tmp_path / "t.csv.gz", {"x": np.array([1.0, 2.5])})
     assert gzip.decompress(path.read_bytes()).split() == [b"x", b"1", b"2.5"]
+
+
+def test_short_numbers_are_for_people():
+    values = np.array([0.6190476190476191, 1 / 3e7, 123456.789, 0.0, np.nan, -2.00049])
+    shown = TableWriter(io.BytesIO(), "t.csv").short(values)
+    np.testing.assert_array_equal(shown, [0.619, 3.333e-8, 123457.0, 0.0, np.nan, -2.0])
+    assert repr(float(shown[0])) == "0.619"
+    for name in ("t.parquet", "t.jsonl"):
+        assert TableWriter(io.BytesIO(), name).short(values) is values

@@ -1,5 +1,5 @@
-"""Metrics of rows on a cluster; needs ``pip install "genmetric[dask]"``."""
+"""Metric learning on dask collections; needs the extra ``dask``."""
 
-from genmetric.dask.generative import DaskGenerativeMetric
+from genmetric.dask._generative import DaskGenerativeMetric
 
 __all__ = ["DaskGenerativeMetric"]

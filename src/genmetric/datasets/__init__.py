@@ -1,13 +1,18 @@
-"""Data sets of the paper and a few more, in the form of scikit-learn's loaders."""
+"""Datasets of the paper and others, with loaders like those of scikit-learn."""
 
-from genmetric.datasets.catalogue import CATALOGUE, DatasetRecord
-from genmetric.datasets.images import deskew
-from genmetric.datasets.loaders import (
+from genmetric.datasets._catalogue import CATALOGUE, DatasetRecord
+from genmetric.datasets._images import deskew
+from genmetric.datasets._loaders import (
     find_dataset,
     list_datasets,
+    load_airfoil,
+    load_aquatic_toxicity,
+    load_auto_mpg,
     load_breast_cancer,
+    load_concrete,
     load_dataset,
     load_digits,
+    load_fish_toxicity,
     load_german,
     load_heart,
     load_image,
@@ -15,13 +20,16 @@ from genmetric.datasets.loaders import (
     load_iris,
     load_letter,
     load_mnist,
+    load_real_estate,
     load_segment,
+    load_slump,
     load_three_normal,
     load_two_normal,
     load_vehicle,
     load_wine,
+    load_wine_quality,
 )
-from genmetric.datasets.normal import NormalClasses
+from genmetric.datasets._normal import NormalClasses
 
 __all__ = [
     "CATALOGUE",
@@ -30,9 +38,14 @@ __all__ = [
     "deskew",
     "find_dataset",
     "list_datasets",
+    "load_airfoil",
+    "load_aquatic_toxicity",
+    "load_auto_mpg",
     "load_breast_cancer",
+    "load_concrete",
     "load_dataset",
     "load_digits",
+    "load_fish_toxicity",
     "load_german",
     "load_heart",
     "load_image",
@@ -40,9 +53,12 @@ __all__ = [
     "load_iris",
     "load_letter",
     "load_mnist",
+    "load_real_estate",
     "load_segment",
+    "load_slump",
     "load_three_normal",
     "load_two_normal",
     "load_vehicle",
     "load_wine",
+    "load_wine_quality",
 ]

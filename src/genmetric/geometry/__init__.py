@@ -1,19 +1,26 @@
 """Pure functions on stacks of matrices: Phi, local metrics, their sums and their roots.
 
-Layer two: densities become metrics. `phi` weighs the curvatures of the classes, `local` solves
-for the metric of each point, `summation` adds the metrics up, `factor` takes the roots, and
-`risk` says what error of a nearest neighbour to expect.
+`_phi` combines the curvatures of the classes, `_local` computes the metric of each sample,
+`_summation` holds the solvers of their sum, `_factor` takes roots, and `_risk` estimates the error of
+a nearest neighbour.
 """
 
-from genmetric.geometry.factor import rank_limited_factor, symmetric_root, unit_determinant
-from genmetric.geometry.local import interpolate, local_metrics, sign_rule
-from genmetric.geometry.phi import curvature_weights, phi, phi_weights
-from genmetric.geometry.risk import asymptotic_error, bias_per_row, finite_sample_error
-from genmetric.geometry.summation import MetricSum, sum_local_metrics
+from genmetric.geometry._factor import rank_limited_factor, symmetric_root, unit_determinant
+from genmetric.geometry._local import interpolate, local_metrics, sign_rule
+from genmetric.geometry._phi import curvature_weights, phi, phi_weights
+from genmetric.geometry._regression import (
+    RegressionMetricSum,
+    average_regression_metrics,
+    regression_local_metrics,
+)
+from genmetric.geometry._risk import asymptotic_error, bias_per_row, finite_sample_error
+from genmetric.geometry._summation import MetricSum, sum_local_metrics
 
 __all__ = [
     "MetricSum",
+    "RegressionMetricSum",
     "asymptotic_error",
+    "average_regression_metrics",
     "bias_per_row",
     "curvature_weights",
     "finite_sample_error",
@@ -22,6 +29,7 @@ __all__ = [
     "phi",
     "phi_weights",
     "rank_limited_factor",
+    "regression_local_metrics",
     "sign_rule",
     "sum_local_metrics",
     "symmetric_root",

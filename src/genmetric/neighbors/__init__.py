@@ -1,23 +1,42 @@
-"""Classifiers on metrics: local metrics and energies, and the searches behind them.
+"""Classifiers on metrics, and the search and the vote behind them.
 
-`local` and `local_search` hold nearest neighbours where each query brings its own metric;
-`energy_classifier`, `energy`, `energy_race` and `class_rows` energies in one metric for all;
-`faiss_transformer` and `faiss_search` plain neighbours among many rows, by faiss.
+`nearest_neighbors` is the exact search in Euclidean distance, `majority_vote` and its relatives count
+votes with one tie rule, `select_n_neighbors` selects their number by leave-one-out.
+`LocalMetricClassifier` searches in a metric of each query, `EnergyClassifier` compares energies,
+`FaissNeighborsTransformer` searches among many rows.
 """
 
-from genmetric.neighbors.class_rows import ClassRows, training_neighbors
-from genmetric.neighbors.energy import (
+from genmetric._search import Neighbors, nearest_neighbors
+from genmetric._votes import (
+    NeighborSelection,
+    class_probabilities,
+    count_votes,
+    leave_one_out_vote_errors,
+    majority_vote,
+    majority_votes,
+    neighbor_weights,
+    select_n_neighbors,
+    vote_errors,
+)
+from genmetric.neighbors._class_rows import ClassRows, training_neighbors
+from genmetric.neighbors._energy import (
     EnergyModel,
     difference_energies,
+    margin_energies,
     margin_unit,
-    three_term_energies,
 )
-from genmetric.neighbors.energy_classifier import EnergyClassifier
-from genmetric.neighbors.energy_race import least_energies
-from genmetric.neighbors.faiss_transformer import FaissNeighborsTransformer
-from genmetric.neighbors.local import LocalMetricClassifier
-from genmetric.neighbors.local_search import (
-    Neighbors,
+from genmetric.neighbors._energy_classifier import EnergyClassifier
+from genmetric.neighbors._energy_race import least_energies
+from genmetric.neighbors._faiss_transformer import FaissNeighborsTransformer
+from genmetric.neighbors._kernel_regression import (
+    kernel_regression,
+    leave_one_out_errors,
+    select_bandwidth,
+)
+from genmetric.neighbors._kernel_regressor import KernelRegressor
+from genmetric.neighbors._local_classifier import LocalMetricClassifier
+from genmetric.neighbors._local_search import (
+    LocalNeighbors,
     SearchRows,
     local_neighbors,
     metric_neighbors,
@@ -28,14 +47,29 @@ __all__ = [
     "EnergyClassifier",
     "EnergyModel",
     "FaissNeighborsTransformer",
+    "KernelRegressor",
     "LocalMetricClassifier",
+    "LocalNeighbors",
+    "NeighborSelection",
     "Neighbors",
     "SearchRows",
+    "class_probabilities",
+    "count_votes",
     "difference_energies",
+    "kernel_regression",
     "least_energies",
+    "leave_one_out_errors",
+    "leave_one_out_vote_errors",
     "local_neighbors",
+    "majority_vote",
+    "majority_votes",
+    "margin_energies",
     "margin_unit",
     "metric_neighbors",
-    "three_term_energies",
+    "nearest_neighbors",
+    "neighbor_weights",
+    "select_bandwidth",
+    "select_n_neighbors",
     "training_neighbors",
+    "vote_errors",
 ]

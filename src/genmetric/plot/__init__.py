@@ -4,13 +4,13 @@ They need matplotlib, which ``pip install "genmetric[report]"`` brings; it is im
 first of them is drawn.
 """
 
-from genmetric.plot.combination import WeightPathDisplay
-from genmetric.plot.embedding import EmbeddingDisplay
-from genmetric.plot.errors import ComparisonDisplay, ErrorByKDisplay
-from genmetric.plot.local import LocalMetricsDisplay
-from genmetric.plot.metric import FeatureWeightsDisplay, MetricHeatmapDisplay, SpectrumDisplay
-from genmetric.plot.neighbors import NeighborsDisplay
-from genmetric.plot.times import TimesDisplay
+from genmetric.plot._combination import WeightPathDisplay
+from genmetric.plot._embedding import EmbeddingDisplay
+from genmetric.plot._errors import ComparisonDisplay, ErrorByKDisplay
+from genmetric.plot._local import LocalMetricsDisplay
+from genmetric.plot._metric import FeatureWeightsDisplay, MetricHeatmapDisplay, SpectrumDisplay
+from genmetric.plot._neighbors import NeighborsDisplay
+from genmetric.plot._times import TimesDisplay
 
 __all__ = [
     "ComparisonDisplay",

@@ -1,0 +1,101 @@
+"""Many classes of few samples: time and memory as multiples of LDA and within-class whitening."""
+
+import numpy as np
+from measure import Table, peak_megabytes, progress, seconds, short
+from sklearn.covariance import ledoit_wolf
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from genmetric import GenerativeMetric
+
+#: Classes, features and samples per class.
+SIZES = [(100, 768, 20), (1000, 768, 5), (5000, 384, 4)]
+
+#: Growth with the number of classes, and with the number of samples per class.
+GROWTH = [
+    (250, 256, 4),
+    (500, 256, 4),
+    (1000, 256, 4),
+    (2000, 256, 4),
+    (500, 256, 8),
+    (500, 256, 16),
+]
+
+
+def embeddings(n_classes, n_features, n_per_class, seed=0):
+    """Return unit vectors around random class centres, with noise that many classes share."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(n_classes), n_per_class)
+    centres = rng.normal(size=(n_classes, n_features))
+    noise = rng.normal(size=(len(y), n_features)) * np.geomspace(3, 0.3, n_features)
+    X = centres[y] + noise
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X.astype(np.float32), y
+
+
+def whiten_within_classes(X, y):
+    """Return the inverse root of the Ledoit-Wolf covariance of the samples about their class."""
+    _, codes = np.unique(y, return_inverse=True)
+    means = np.zeros((codes.max() + 1, X.shape[1]))
+    np.add.at(means, codes, X)
+    means /= np.bincount(codes)[:, None]
+    covariance, _ = ledoit_wolf(X - means[codes], assume_centered=True)
+    variances, axes = np.linalg.eigh(covariance)
+    return (axes / np.sqrt(variances)) @ axes.T
+
+
+def metric(X, y):
+    """Fit the generative metric in the pooled base."""
+    return GenerativeMetric(base="pooled", normalization="trace", random_state=0).fit(X, y)
+
+
+def lda(X, y):
+    """Fit linear discriminant analysis with Ledoit-Wolf shrinkage."""
+    return LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(X, y)
+
+
+def _compare(title, sizes):
+    table = Table(
+        title,
+        [
+            "classes",
+            "D",
+            "samples per class",
+            "seconds",
+            "MB",
+            "time / LDA",
+            "memory / LDA",
+            "time / whitening",
+            "memory / whitening",
+            "standard error",
+        ],
+    )
+    for n_classes, n_features, n_per_class in sizes:
+        progress(f"{n_classes} classes, D = {n_features}, {n_per_class} samples each")
+        X, y = embeddings(n_classes, n_features, n_per_class)
+        functions = [metric, lda, whiten_within_classes]
+        times = [seconds(lambda f=f, X=X, y=y: f(X, y), 1) for f in functions]
+        peaks = [peak_megabytes(lambda f=f, X=X, y=y: f(X, y)) for f in functions]
+        table.add(
+            n_classes,
+            n_features,
+            n_per_class,
+            short(times[0]),
+            short(peaks[0]),
+            *(
+                short(ours / theirs)
+                for k in (1, 2)
+                for ours, theirs in ((times[0], times[k]), (peaks[0], peaks[k]))
+            ),
+            short(metric(X, y).metric_stderr_),
+        )
+    return table
+
+
+def many_classes():
+    """Compare at the sizes of embeddings."""
+    return _compare("Many classes of few samples, one thread", SIZES)
+
+
+def class_growth():
+    """Measure the growth with classes and with samples per class."""
+    return _compare("Growth with classes and samples per class, one thread", GROWTH)

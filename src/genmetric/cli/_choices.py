@@ -1,0 +1,154 @@
+"""Choices that are read from the registries when they are needed, and commands written out."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+#: Keys of the scorings; a copy, because importing the registry loads scikit-learn.
+SCORING_KEYS = ("error", "balanced_error", "f1_macro", "log_loss", "roc_auc", "r2", "mae")
+
+#: What to use instead of scores with other names.
+SCORING_ADVICE = {
+    "accuracy": "Use error (100% minus accuracy).",
+    "balanced_accuracy": "Use balanced_error (100% minus balanced accuracy).",
+    "auc": "Did you mean roc_auc?",
+    "f1": "Did you mean f1_macro?",
+    "rmse": "Use mae (mean absolute error) or r2.",
+    "mse": "Use mae (mean absolute error) or r2.",
+}
+
+
+class RegistryChoice(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3
+    """One key of a registry, or several separated by commas.
+
+    The registry is imported when a value is checked: importing it loads scikit-learn, which takes
+    a second.
+
+    Parameters
+    ----------
+    what : str
+        What the keys name, for error messages: "method".
+    keys : callable
+        Returns the valid keys.
+    several : bool, default=False
+        Whether a comma-separated list is accepted.
+    advice : mapping of str to str, default=None
+        Sentences about usual words that are not keys.
+    """
+
+    name = "key"
+
+    def __init__(
+        self,
+        what: str,
+        keys: Callable[[], Iterable[str]],
+        *,
+        several: bool = False,
+        advice: Mapping[str, str] | None = None,
+    ) -> None:
+        self._what, self._keys, self._several = what, keys, several
+        self._advice = advice or {}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check the keys; a list becomes a tuple without repetitions."""
+        if not isinstance(value, str):
+            return value
+        given = [word.strip() for word in value.split(",")] if self._several else [value]
+        known = list(self._keys())
+        for key in given:
+            if key not in known:
+                hint = self._advice.get(key.lower(), "")
+                near = difflib.get_close_matches(key.lower(), known, 1)
+                if near and not hint:
+                    hint = f"Did you mean {near[0]}?"
+                text = f"no {self._what} {key!r}; there are {', '.join(known)}. {hint}"
+                self.fail(text.rstrip(), param, ctx)
+        return tuple(dict.fromkeys(given)) if self._several else value
+
+
+class MethodsHelp(click.Command):
+    """A command whose help ends with a list of the methods, read from the registry."""
+
+    #: Whether methods that are not distances are listed too.
+    references = True
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of methods."""
+        from genmetric.comparison import METHODS
+
+        listed = [m for m in METHODS.values() if m.distance or self.references]
+        with formatter.section("Methods"):
+            formatter.write_dl([(m.key, f"{m.label}. {m.description}") for m in listed])
+
+
+class DistancesHelp(MethodsHelp):
+    """The same list without the methods that are not distances."""
+
+    references = False
+
+
+def method_keys() -> list[str]:
+    """Return the keys of all methods."""
+    from genmetric.comparison import METHODS
+
+    return list(METHODS)
+
+
+def distance_keys() -> list[str]:
+    """Return the keys of the methods that can be fitted and saved."""
+    from genmetric.comparison import METHODS
+
+    return [key for key, method in METHODS.items() if method.distance]
+
+
+def scoring_keys() -> list[str]:
+    """Return the keys of all scorings."""
+    return list(SCORING_KEYS)
+
+
+def command_words(ctx: click.Context, only: Collection[str] | None = None) -> list[str]:
+    """Return the arguments and options that a command was given, as words of a shell.
+
+    Parameters
+    ----------
+    ctx : click.Context
+        Context of the running command.
+    only : collection of str, default=None
+        Names of the parameters to write; all that were given by default.
+
+    Returns
+    -------
+    list of str
+        Arguments first, then options with their long names.
+    """
+    arguments, options = [], []
+    for param in ctx.command.params:
+        name = param.name or ""
+        value = ctx.params.get(name)
+        source = ctx.get_parameter_source(name)
+        given = source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT", "PROMPT")
+        if value is None or not given or (only is not None and name not in only):
+            continue
+        if isinstance(param, click.Argument):
+            arguments += [str(v) for v in (value if isinstance(value, tuple) else (value,))]
+            continue
+        flag = max(param.opts, key=len)
+        if isinstance(param, click.Option) and param.is_flag:
+            secondary = param.secondary_opts[0] if param.secondary_opts else None
+            options += [flag] if value else [secondary] if secondary else []
+        elif param.multiple:
+            options += [word for v in value for word in (flag, str(v))]
+        else:
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            options += [flag, text]
+    return [*arguments, *options]
+
+
+def command_line(command: str, words: Sequence[str]) -> str:
+    """Write a command so that it can be pasted into a shell."""
+    return shlex.join(["genmetric", command, *words])

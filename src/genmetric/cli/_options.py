@@ -1,0 +1,337 @@
+"""Options that commands share, and the table they describe."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+
+from genmetric.cli._output import remark
+
+if TYPE_CHECKING:
+    from genmetric.tables import TablePlan
+    from genmetric.tables._reading import TableSample
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DATA = click.argument("data", metavar="DATA", type=click.Path(path_type=Path, allow_dash=True))
+MODEL = click.argument("model", metavar="MODEL", type=click.Path(path_type=Path))
+
+
+def stacked(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Combine several options into one decorator; they are listed in the order given."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+#: How a file is read.
+file_options = stacked(
+    click.option(
+        "--delimiter", metavar="CHAR", help="Field delimiter; detected automatically by default."
+    ),
+    click.option(
+        "--encoding", metavar="NAME", help="Text encoding (default: UTF-8, else Windows-1252)."
+    ),
+    click.option(
+        "--na",
+        "na",
+        multiple=True,
+        metavar="VALUE",
+        help="Another text that stands for a missing value, in addition to NA, ?, -, null, unknown "
+        "and similar ones. Can be repeated.",
+    ),
+    click.option(
+        "--memory",
+        metavar="SIZE",
+        help="Memory that reading may take, such as 500M or 2G (default: a quarter of the memory).",
+    ),
+    click.option(
+        "--strict",
+        is_flag=True,
+        help="Refuse a table in which a column would be left out, a value imputed or a cell "
+        "ignored.",
+    ),
+)
+
+#: The role of each column.
+column_options = stacked(
+    click.option(
+        "-t",
+        "--target",
+        required=True,
+        metavar="COL",
+        help="Column with the classes or the numbers to predict.",
+    ),
+    click.option(
+        "--task",
+        type=click.Choice(["classes", "number"]),
+        help="What the target holds; decided by its values by default.",
+    ),
+    click.option(
+        "--id", "id_column", metavar="COL", help="Column that names the rows; not a feature."
+    ),
+    click.option(
+        "--feature",
+        "features",
+        multiple=True,
+        metavar="COL",
+        help="Use this column as a feature; all others by default. Can be repeated.",
+    ),
+    click.option(
+        "--drop", multiple=True, metavar="COL", help="Leave this column out. Can be repeated."
+    ),
+    click.option(
+        "--as-category",
+        multiple=True,
+        metavar="COL",
+        help="Treat this column as categorical, even if numeric. Can be repeated.",
+    ),
+    click.option(
+        "--as-number",
+        multiple=True,
+        metavar="COL",
+        help="Treat this column as numeric; cells that are not numbers are missing. Can be "
+        "repeated.",
+    ),
+    click.option(
+        "--decimal",
+        type=click.Choice([".", ","]),
+        help="Decimal separator of numbers; decided by all cells of a column by default.",
+    ),
+    click.option(
+        "--thousands",
+        metavar="CHAR",
+        help="Thousands separator of numbers; decided by all cells of a column by default.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Show what is done with each column, and stop."),
+    file_options,
+)
+
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Random seed.",
+)
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="Suppress progress bars and messages."
+)
+
+
+def missing_words(options: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return the texts of missing values: the usual ones and those of --na; None if usual."""
+    from genmetric.tables._cells import MISSING_WORDS
+
+    return (*MISSING_WORDS, *options["na"]) if options.get("na") else None
+
+
+def memory_bytes(options: dict[str, Any]) -> int | None:
+    """Return the value of --memory in bytes, or None."""
+    from genmetric.tables._memory import parse_bytes
+
+    return parse_bytes(options["memory"]) if options.get("memory") else None
+
+
+def opened(path: Path, options: dict[str, Any]) -> Any:
+    """Open the table of a file with the options of :data:`file_options`."""
+    from genmetric.tables._reading import open_table
+
+    return open_table(
+        path,
+        delimiter=unescaped(options.get("delimiter")),
+        encoding=options.get("encoding"),
+        missing_words=missing_words(options),
+        memory=memory_bytes(options),
+    )
+
+
+def check_data(path: Path) -> None:
+    """Raise if a table does not exist, before anything slow is imported."""
+    if str(path) != "-" and not path.exists():
+        raise click.UsageError(f"{path}: no such file. Check the name and the folder.")
+
+
+def unescaped(delimiter: str | None) -> str | None:
+    r"""Return a delimiter; the two characters ``\t`` and the word ``tab`` are a tab."""
+    return "\t" if delimiter in (r"\t", "tab") else delimiter
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """A table that is read and planned.
+
+    Attributes
+    ----------
+    X : pandas.DataFrame
+        Columns that are used, of the rows with a target.
+    y : ndarray of shape (n_samples,)
+        The target.
+    plan : TablePlan
+        What is done with each column.
+    row_names : list of str or None
+        Values of the --id column.
+    sample : TableSample
+        The rows as they were read.
+    """
+
+    X: Any
+    y: Any
+    plan: TablePlan
+    row_names: list[str] | None
+    sample: TableSample
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the target is a number."""
+        return self.plan.target is not None and self.plan.target.kind == "number"
+
+    @property
+    def task(self) -> Literal["classification", "regression"]:
+        """What the target asks for."""
+        return "regression" if self.is_numeric else "classification"
+
+    def make_columns(self) -> Any:
+        """Build the unfitted transformer from columns to features."""
+        from genmetric.tables import make_preprocessor
+
+        return make_preprocessor(self.plan)
+
+
+def read_training(
+    table: Any,
+    options: dict[str, Any],
+    *,
+    max_rows: int | None = None,
+    memory: int | None = None,
+) -> TrainingTable:
+    """Read a table and decide what is done with its columns.
+
+    The decisions are shown unless --quiet is given; with --dry-run the command ends here.
+
+    Parameters
+    ----------
+    table : TableFile
+        The file.
+    options : dict
+        Options of the command: :data:`column_options`, :data:`file_options`, the seed.
+    max_rows : int, default=None
+        Most rows to read, a random sample; None reads all.
+    memory : int, default=None
+        Bytes that reading may take; None is the value of --memory.
+
+    Returns
+    -------
+    TrainingTable
+        Features and target.
+
+    Raises
+    ------
+    TableError
+        If the table cannot be used: all problems, and the command that avoids them.
+    TooLargeError
+        If all rows are asked for and do not fit the memory.
+    """
+    from genmetric.tables import TableError, plan_columns, split_target
+    from genmetric.tables._format import header_hint
+    from genmetric.tables._reading import read_sample
+
+    id_column = options["id_column"]
+    task = options["task"]
+    as_category, as_number = (
+        (*options[name], *((options["target"],) if task == kind else ()))
+        for name, kind in (("as_category", "classes"), ("as_number", "number"))
+    )
+    sample = read_sample(
+        table,
+        max_rows=max_rows,
+        random_state=options["seed"],
+        memory=memory or memory_bytes(options),
+        text=[name for name in (id_column,) if name in table.names],
+    )
+    try:
+        plan = plan_columns(
+            sample.frame,
+            target=options["target"],
+            id_column=id_column,
+            features=options["features"],
+            drop=options["drop"],
+            as_category=as_category,
+            as_number=as_number,
+            decimal=options["decimal"],
+            thousands=options["thousands"],
+            missing_words=missing_words(options),
+            strict=options["strict"],
+            line_of=sample.row_label,
+        )
+    except TableError as error:
+        hint = header_hint(table.names) if "there is no column" in str(error) else ""
+        raise TableError(f"{table.label}: {error}{hint}{_corrected(error.options)}") from error
+    show_plan(plan, sample, options)
+    X, y = split_target(sample.frame, plan)
+    row_names = None
+    if id_column is not None and plan.target is not None:
+        row_names = [str(name) for name in sample.frame[id_column][plan.target.present]]
+    return TrainingTable(X, y, plan, row_names, sample)
+
+
+def show_plan(plan: TablePlan, sample: TableSample, options: dict[str, Any]) -> None:
+    """Show what is done with each column; with --dry-run on the standard output, and exit.
+
+    For a table whose columns are all complete numbers, only a numeric target is shown.
+    """
+    lines = [*plan.lines(), *(f"  {note}" for note in sample.notes)]
+    plain = plan.is_plain and not sample.notes
+    numeric = plan.target is not None and plan.target.kind == "number"
+    if plan.target is not None and numeric and plain and not options["dry_run"]:
+        lines = [f"target {plan.target.summary} (--task classes if each value is a class)"]
+    # Names from a file may contain characters that move the cursor of a terminal.
+    lines = ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
+    stream = sys.stdout if options["dry_run"] else sys.stderr
+    if stream.isatty():
+        width = shutil.get_terminal_size().columns
+        lines = [
+            textwrap.fill(line, width, subsequent_indent=" " * 14, break_on_hyphens=False)
+            for line in lines
+        ]
+    text = "\n".join(lines)
+    if options["dry_run"]:
+        click.echo(text)
+        click.get_current_context().exit(0)
+    remark(text, quiet=options["quiet"] or (plain and not numeric))
+
+
+def _corrected(options: tuple[str, ...]) -> str:
+    """Return the command with the options that avoid the problems."""
+    from genmetric.cli._choices import command_line, command_words
+
+    ctx = click.get_current_context(silent=True)
+    if not options or ctx is None:
+        return ""
+    words = [word for word in command_words(ctx) if word != "--strict"]
+    return f" To go on without: {command_line(ctx.info_name or '', [*words, *options])}"
+
+
+def warn_unknown(unknown: dict[str, set[str]]) -> None:
+    """Warn of categories that the training data does not have."""
+    for name, words in unknown.items():
+        few = ", ".join(repr(word) for word in sorted(words)[:3])
+        more = ", ..." if len(words) > 3 else ""
+        warnings.warn(
+            f"column {name!r} has categories that the training data does not have ({few}{more}); "
+            "their features are all zero.",
+            UserWarning,
+            stacklevel=2,
+        )

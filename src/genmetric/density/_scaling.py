@@ -1,0 +1,105 @@
+"""Scaling: samples centred and divided by one number before any arithmetic.
+
+Local metrics have unit determinant, so they do not change when all features are shifted or
+multiplied by one number. Working in
+coordinates in which the samples have mean zero and size about one keeps squares and inverses exact
+for data at 1e-150, 1e150 or an offset of 1e10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from genmetric._chunks import row_chunks
+from genmetric._typing import AnyArray, FloatArray
+
+#: Sizes (root mean square of a feature's spread) whose square is still an ordinary float64.
+MIN_SPREAD, MAX_SPREAD = 1e-151, 1e151
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A shift and a scale: ``(x - center) / scale``.
+
+    Attributes
+    ----------
+    center : ndarray of shape (n_features,)
+        Subtracted from every sample.
+    scale : float
+        A power of two, so that dividing by it rounds nothing.
+    """
+
+    center: FloatArray
+    scale: float
+
+    @classmethod
+    def of(cls, X: AnyArray) -> Scaling:
+        """Scaling of the samples of `X`: their mean, and a power of two near their spread."""
+        chunks = row_chunks(len(X), 16 * X.shape[1])
+        # Extremes first: a mean of numbers near the float64 maximum would overflow.
+        low = np.min([X[rows].min(axis=0) for rows in chunks], axis=0).astype(float)
+        high = np.max([X[rows].max(axis=0) for rows in chunks], axis=0).astype(float)
+        middle = low / 2 + high / 2
+        reach = float(np.max(high / 2 - low / 2, initial=0.0))
+        if reach == 0:
+            return cls(middle, 1.0)
+        total, square = np.zeros(X.shape[1]), 0.0
+        for rows in chunks:
+            e = (np.asarray(X[rows], float) - middle) / reach
+            total += e.sum(axis=0)
+            square += float(np.einsum("ij,ij->", e, e))
+        mean = total / len(X)
+        spread = reach * np.sqrt(max(square / len(X) - mean @ mean, 0.0) / X.shape[1])
+        return cls.around(middle + reach * mean, spread)
+
+    @classmethod
+    def around(cls, center: FloatArray, spread: float) -> Scaling:
+        """Scaling of samples with this mean and this root mean square of a feature's spread."""
+        if not MIN_SPREAD <= spread <= MAX_SPREAD:
+            raise ValueError(
+                f"The features have a spread of about {spread:.1e}; covariances of values this large "
+                "or small overflow or underflow float64. Multiply X by a constant first: the metric "
+                "does not depend on it."
+            )
+        return cls(center, float(2.0 ** np.round(np.log2(spread))))
+
+    def apply(self, X: AnyArray) -> FloatArray:
+        """Return samples in these coordinates, float64."""
+        x = np.subtract(X, self.center, dtype=float)
+        x /= self.scale
+        return np.asarray(x)
+
+    @property
+    def unit(self) -> float:
+        """Distance in input space, under a metric learned here, that is one unit here."""
+        return self.scale
+
+    @property
+    def log_unit(self) -> float:
+        """Logarithm of the unit of length in the bias.
+
+        The bias has the dimension of a density times a curvature, length to the power -(D + 2).
+        """
+        return float(np.log(self.scale))
+
+    def restore(self, Z: FloatArray) -> FloatArray:
+        """Return points of these coordinates in input space."""
+        return np.asarray(self.center + self.scale * Z)
+
+    def restore_covariances(self, covariances: FloatArray) -> FloatArray:
+        """Return covariances of these coordinates in input space."""
+        return np.asarray(self.scale**2 * covariances)
+
+    def restore_metrics(self, metrics: FloatArray) -> FloatArray:
+        """Return metrics in input space: a common scale of all features does not change them."""
+        return metrics
+
+    def restore_factor(self, factor: FloatArray) -> FloatArray:
+        """Return the factor L of a metric in input space."""
+        return factor
+
+    def apply_metric(self, metric: FloatArray) -> FloatArray:
+        """Return a metric of input space in these coordinates."""
+        return metric

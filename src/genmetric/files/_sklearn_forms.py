@@ -1,0 +1,348 @@
+"""How scikit-learn's classes are written and rebuilt: by public parameters, data and `fit`.
+
+A file holds no private state of scikit-learn. Where the public attributes of a class make up what
+it has learned, they are set again; where they do not, the class is fitted again, on its training
+samples (nearest neighbours) or on a small table that leads to the same result (encoders, imputers).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from genmetric.files._budget import Budget
+from genmetric.files._estimators import parts_of_estimator, rebuilt_estimator
+from genmetric.files._probe import check_names, check_shapes, try_methods
+
+#: Attributes of every fitted estimator.
+COMMON = ("n_features_in_", "feature_names_in_")
+
+
+def public(estimator: Any, names: Any) -> dict[str, Any]:
+    """Return the attributes among `names` that an estimator has."""
+    return {name: getattr(estimator, name) for name in names if name in vars(estimator)}
+
+
+def set_common(estimator: Any, fitted: dict[str, Any]) -> None:
+    """Set the names of the features after a fit on an array without names."""
+    check_names(fitted)
+    if "feature_names_in_" in fitted:
+        estimator.feature_names_in_ = fitted["feature_names_in_"]
+
+
+class ParametersOnly:
+    """Estimators whose parameters are everything: pipelines of fitted steps, frozen estimators."""
+
+    def parts(self, value: Any) -> dict[str, Any]:
+        """Return the parameters."""
+        return parts_of_estimator(value, None)
+
+    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
+        """Return an estimator with the parameters; a pipeline has estimators as steps."""
+        parts = {name: part for name, part in parts.items() if name != "output"}
+        estimator = rebuilt_estimator(cls, parts, lambda *_: None)
+        for step in getattr(estimator, "steps", [("", getattr(estimator, "estimator", None))]):
+            name, inner = step
+            if not isinstance(name, str) or not (
+                hasattr(inner, "get_params") or inner in ("passthrough", None)
+            ):
+                raise ValueError(f"{cls.__name__} has a step that is not an estimator")
+        if not getattr(estimator, "steps", [True]):
+            raise ValueError(f"{cls.__name__} has no steps")
+        for _, inner in getattr(estimator, "steps", [])[:-1]:
+            if inner not in ("passthrough", None) and not hasattr(inner, "transform"):
+                raise ValueError(f"{cls.__name__} has a step that is not a transformer")
+        return estimator
+
+
+class PublicAttributes:
+    """Estimators whose documented attributes are all that they have learned.
+
+    Parameters
+    ----------
+    shapes : dict
+        Dimensions by attribute; see :func:`genmetric.files._probe.check_shapes`.
+    """
+
+    def __init__(self, shapes: dict[str, str]) -> None:
+        self._shapes = shapes
+
+    def parts(self, value: Any) -> dict[str, Any]:
+        """Return parameters and attributes."""
+        return parts_of_estimator(value, public(value, (*self._shapes, *COMMON)))
+
+    def restore(self, estimator: Any, fitted: dict[str, Any]) -> None:
+        """Set the attributes after a check of their shapes."""
+        if not set(fitted) <= {*self._shapes, *COMMON} or "n_features_in_" not in fitted:
+            raise ValueError(f"{type(estimator).__name__} has the attributes {sorted(fitted)}")
+        check_shapes(fitted, self._shapes)
+        check_names(fitted)
+        for name, item in fitted.items():
+            setattr(estimator, name, item)
+
+    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
+        """Return an estimator whose methods can be called."""
+
+        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
+            self.restore(estimator, fitted)
+            try_methods(estimator, budget)
+
+        return rebuilt_estimator(cls, parts, restore)
+
+
+class LinearDiscriminant(PublicAttributes):
+    """LinearDiscriminantAnalysis: its attributes, after a fit on a table of the same shape.
+
+    The fit sets the number of components, which is not a public attribute.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "classes_": "c",
+                "priors_": "c",
+                "means_": "c d",
+                "coef_": "m d",
+                "intercept_": "m",
+                "scalings_": "d k",
+                "xbar_": "d",
+                "explained_variance_ratio_": "e",
+                "covariance_": "d d",
+            }
+        )
+
+    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
+        """Return an estimator that was fitted, with its attributes set."""
+        from sklearn.base import clone
+
+        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
+            sizes = check_shapes(fitted, self._shapes)
+            c, d = sizes["c"], sizes["d"]
+            if c < 2 or d < 1:
+                raise ValueError("a discriminant analysis has fewer than two classes")
+            budget.use_memory(64 * (c + d) * d)
+            codes = np.repeat(np.arange(c), 2)
+            table = np.random.RandomState(0).standard_normal((2 * c, d))
+            # The default solver is fast and takes any table; the number of components does not
+            # depend on the solver.
+            stand_in = clone(estimator).set_params(
+                solver="svd", shrinkage=None, covariance_estimator=None, priors=None
+            )
+            fitted_parameters = estimator.get_params(deep=False)
+            estimator.__dict__.update(vars(stand_in.fit(table, codes)))
+            estimator.set_params(**fitted_parameters)
+            for name in self._shapes:
+                if name not in fitted and hasattr(estimator, name):
+                    delattr(estimator, name)
+            self.restore(estimator, fitted)
+            try_methods(estimator, budget)
+
+        return rebuilt_estimator(cls, parts, restore)
+
+
+class FittedNeighbors:
+    """Nearest neighbours: training samples and labels, from which `fit` builds the index again.
+
+    scikit-learn has no public name for the training samples. This class is the only place that
+    reads them.
+
+    Parameters
+    ----------
+    target : {"classes", "numbers"} or None
+        What the labels are.
+    """
+
+    def __init__(self, target: Literal["classes", "numbers"] | None) -> None:
+        self._target = target
+
+    def parts(self, value: Any) -> dict[str, Any]:
+        """Return parameters, samples and labels."""
+        fitted: dict[str, Any] = {}
+        if hasattr(value, "n_samples_fit_"):
+            samples = value._fit_X
+            if not isinstance(samples, np.ndarray):
+                samples = np.asarray(samples) if isinstance(samples, memoryview) else samples
+            fitted = {"samples": samples, **public(value, ("feature_names_in_",))}
+            if self._target is not None:
+                fitted["labels"] = value._y
+            if self._target == "classes":
+                fitted["classes"] = value.classes_
+        return parts_of_estimator(value, fitted)
+
+    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
+        """Return an estimator fitted on the samples."""
+
+        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
+            samples = fitted["samples"]
+            if not isinstance(samples, np.ndarray) or samples.dtype.kind not in "biuf":
+                raise ValueError("the samples of a nearest-neighbours estimator are not numbers")
+            # A copy of the samples and the index of a search tree.
+            budget.use_memory(2 * samples.nbytes)
+            # A search tree costs about a pass over the samples for each of its levels.
+            budget.use_work(16 * samples.nbytes)
+            if self._target is None:
+                estimator.fit(samples)
+            elif self._target == "numbers":
+                if fitted["labels"].dtype.kind not in "biuf":
+                    raise ValueError(
+                        "the targets of a nearest-neighbours estimator are not numbers"
+                    )
+                estimator.fit(samples, fitted["labels"])
+            else:
+                estimator.fit(samples, _labels(fitted["labels"], fitted["classes"]))
+                if not _same_classes(estimator.classes_, fitted["classes"]):
+                    raise ValueError("the labels of a nearest-neighbours estimator are not classes")
+            set_common(estimator, {**fitted, "n_features_in_": estimator.n_features_in_})
+            budget.use_work(4 * samples.nbytes)
+            try_methods(estimator, budget, samples[:1].astype(float))
+
+        return rebuilt_estimator(cls, parts, restore)
+
+
+def _labels(codes: Any, classes: Any) -> Any:
+    """Return labels from indices of classes; with several outputs, one column per output."""
+    if (
+        not isinstance(codes, np.ndarray)
+        or codes.dtype.kind not in "iu"
+        or codes.min(initial=0) < 0
+    ):
+        raise ValueError("labels are not indices of classes")
+    if not isinstance(classes, list):
+        return classes[codes]
+    if codes.ndim != 2 or codes.shape[1] != len(classes):
+        raise ValueError("labels are not indices of classes")
+    return np.stack([each[column] for each, column in zip(classes, codes.T, strict=True)], axis=1)
+
+
+def _same_classes(found: Any, saved: Any) -> bool:
+    several = isinstance(saved, list)
+    if several != isinstance(found, list):
+        return False
+    return (not several and np.array_equal(found, saved)) or (
+        several and all(np.array_equal(a, b) for a, b in zip(found, saved, strict=True))
+    )
+
+
+class CategoryEncoder:
+    """OneHotEncoder and OrdinalEncoder: their categories, on which they are fitted again."""
+
+    def parts(self, value: Any) -> dict[str, Any]:
+        """Return parameters and categories."""
+        if value.min_frequency is not None or value.max_categories is not None:
+            raise TypeError(
+                f"A {type(value).__name__} that groups infrequent categories (min_frequency, "
+                "max_categories) cannot be saved in a model file. Group them before, or use skops."
+            )
+        return parts_of_estimator(value, public(value, ("categories_", *COMMON)))
+
+    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
+        """Return an encoder fitted on one sample, with all categories given."""
+
+        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
+            categories = fitted["categories_"]
+            if not isinstance(categories, list) or len(categories) != fitted["n_features_in_"]:
+                raise ValueError("an encoder does not have categories for each feature")
+            for each in categories:
+                _check_categories(each)
+                budget.use_memory(2 * each.nbytes)
+            given = estimator.categories
+            dtypes = {each.dtype for each in categories}
+            dtype = dtypes.pop() if len(dtypes) == 1 else np.dtype(object)
+            table = np.empty((1, len(categories)), dtype)
+            for j, each in enumerate(categories):
+                table[0, j] = each[0]
+            estimator.set_params(categories=categories).fit(table)
+            # Mixed types become objects in one table.
+            estimator.set_params(categories=given).categories_ = categories
+            try_methods(estimator, budget, table)
+            set_common(estimator, fitted)
+
+        return rebuilt_estimator(cls, parts, restore)
+
+
+def _check_categories(values: Any) -> None:
+    """Check that categories are distinct, and sorted if they are searched by bisection."""
+    if not isinstance(values, np.ndarray) or values.ndim != 1 or not len(values):
+        raise ValueError("the categories of a feature are not a list of values")
+    if values.dtype.kind == "O":
+        if not all(item is None or isinstance(item, str | int | float | bool) for item in values):
+            raise ValueError("a category is not a string or a number")
+        if len({repr(item) for item in values}) != len(values):
+            raise ValueError("the categories of a feature are not distinct")
+    elif not np.array_equal(np.unique(values), values, equal_nan=values.dtype.kind == "f"):
+        raise ValueError("the categories of a feature are not sorted")
+
+
+class Imputer:
+    """SimpleImputer: its statistics, on which it is fitted again."""
+
+    def parts(self, value: Any) -> dict[str, Any]:
+        """Return parameters, statistics and the features with missing values."""
+        fitted = public(value, ("statistics_", *COMMON))
+        if fitted and value.indicator_ is not None:
+            fitted["missing"] = value.indicator_.features_
+        return parts_of_estimator(value, fitted)
+
+    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
+        """Return an imputer fitted on two samples: the statistics, and the same with gaps."""
+
+        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
+            statistics = fitted["statistics_"]
+            if not isinstance(statistics, np.ndarray) or statistics.ndim != 1:
+                raise ValueError("the statistics of an imputer are not one value per feature")
+            if len(statistics) != fitted["n_features_in_"]:
+                raise ValueError("the statistics of an imputer are not one value per feature")
+            budget.use_memory(8 * statistics.nbytes)
+            values = statistics
+            if all(isinstance(value, int | float) for value in statistics):
+                # A constant is stored as an object, whatever type the samples had.
+                values = statistics.astype(float)
+            table = _table_with_gaps(values, fitted.get("missing", ()), estimator.missing_values)
+            estimator.fit(table)
+            if not _same_values(estimator.statistics_, statistics):
+                raise ValueError("the statistics of an imputer do not match its parameters")
+            estimator.statistics_ = statistics
+            set_common(estimator, fitted)
+
+        return rebuilt_estimator(cls, parts, restore)
+
+
+class Indicator:
+    """MissingIndicator: the features with missing values, on which it is fitted again."""
+
+    def parts(self, value: Any) -> dict[str, Any]:
+        """Return parameters and features."""
+        return parts_of_estimator(value, public(value, ("features_", *COMMON)))
+
+    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
+        """Return an indicator fitted on two samples with gaps in the features."""
+
+        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
+            d = int(fitted["n_features_in_"])
+            budget.use_memory(64 * max(d, 0))
+            missing = estimator.missing_values
+            text = isinstance(missing, str) or missing is None
+            values = np.full(d, "a", dtype=object) if text else np.zeros(d)
+            if not text and missing == 0:
+                values += 1
+            estimator.fit(_table_with_gaps(values, fitted["features_"], missing))
+            set_common(estimator, fitted)
+            try_methods(estimator, budget, _table_with_gaps(values, (), missing))
+
+        return rebuilt_estimator(cls, parts, restore)
+
+
+def _table_with_gaps(values: Any, missing: Any, marker: Any) -> Any:
+    """Return a table of two equal samples, with gaps in the second one."""
+    table = np.stack([values, values])
+    table[1, np.asarray(missing, dtype=np.intp)] = marker
+    return table
+
+
+def _same_values(a: Any, b: Any) -> bool:
+    """Return whether two arrays are equal, where missing values equal each other."""
+    return a.shape == b.shape and all(
+        x is y or x == y or (x != x and y != y)  # noqa: PLR0124
+        for x, y in zip(a.tolist(), b.tolist(), strict=True)
+    )

@@ -1,0 +1,206 @@
+r"""The matrix Phi: class-density Hessians weighted by the posterior of each class.
+
+For any number of classes the first-order bias of the nearest-neighbour error is the trace of
+
+.. math:: \Phi = \sum_c w_c G_c, \qquad G_c = \nabla\nabla p_c / p_c, \qquad
+          w_c = p_c \Big(\sum_{c' \ne c} p_{c'}^2 - p_c \sum_{c' \ne c} p_{c'}\Big),
+
+and the weights sum to zero. A local metric does not change with the scale or the sign of Phi, so
+only ratios of the weights matter, and densities are never formed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from genmetric._typing import FloatArray
+from genmetric.density._models import ClassModels
+from genmetric.geometry._local import ZERO_LEVEL
+
+#: Eigenvalues of Phi below this fraction of the precisions that it is a difference of are rounding
+#: errors. The second value holds if Phi is below `CANCELLATION` of them: the rounding errors of
+#: the covariances themselves are left then.
+ROUNDING, CANCELLED_ROUNDING, CANCELLATION = 1e-14, 1e-12, 1e-6
+
+
+def curvature_weights(log_joint: FloatArray) -> FloatArray:
+    r"""Compute the weight :math:`w_c` of each class in Phi, divided by the largest weight.
+
+    With :math:`r_c = p_c/p_{(1)}` and :math:`s_c = p_c/p_{(2)}` relative to the two largest
+    densities and :math:`\delta_c = 1 - r_c`, dividing by :math:`p_{(1)}^2 p_{(2)}` leaves
+
+    .. math:: w_{(1)} = -\sum_{c \ne (1)} s_c \delta_c, \qquad
+              w_c = s_c \Big(\delta_c + \delta_c \sum_{c'} r_{c'} - \sum_{c'} r_{c'} \delta_{c'}\Big),
+
+    sums over all classes but the first: finite when one posterior is one to machine precision, and
+    free of cancellation when densities nearly agree. Where all weights vanish the two leading
+    classes take +1 and -1.
+
+    Parameters
+    ----------
+    log_joint : ndarray of shape (n_samples, n_classes)
+        Log-densities, plus log-priors where priors are wanted.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+        Weights with largest absolute value one and sum zero.
+    """
+    n_samples = len(log_joint)
+    if not np.isfinite(log_joint).all():
+        raise ValueError(
+            "The log-density of a class is not finite. Rows this far from every class (or a class "
+            "model that returns NaN) have no local metric: check X for outliers."
+        )
+    every = np.arange(n_samples)
+    first = np.argmax(log_joint, axis=1)
+    masked = log_joint.copy()
+    masked[every, first] = -np.inf
+    second = np.argmax(masked, axis=1)
+    below_first = log_joint - log_joint[every, first][:, None]
+    r, delta = np.exp(below_first), -np.expm1(below_first)
+    s = np.exp(masked - masked[every, second][:, None])  # zero for the first class
+    r[every, first] = 0.0
+    rest = (r * delta).sum(axis=1, keepdims=True)
+    w = s * (delta * (1 + r.sum(axis=1, keepdims=True)) - rest)
+    w[every, first] = -(s * delta).sum(axis=1)
+    largest = np.abs(w).max(axis=1)
+    tied = largest == 0
+    w[tied, first[tied]], w[tied, second[tied]] = -1.0, 1.0
+    return np.asarray(w / np.where(tied, 1.0, largest)[:, None])
+
+
+def two_class_weights(n_samples: int) -> FloatArray:
+    """Weights of two classes: Phi is G_2 - G_1 up to sign wherever the point lies."""
+    return np.tile([-1.0, 1.0], (n_samples, 1))
+
+
+def phi_weights(
+    models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None
+) -> FloatArray:
+    """Weights of each class in Phi at each sample, shape (n_samples, n_classes).
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` for equal priors.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+        See :func:`curvature_weights`; no density is evaluated for two classes.
+    """
+    if models.n_classes == 2:
+        return two_class_weights(len(X))
+    log_joint = models.log_density(X)
+    return curvature_weights(log_joint if log_priors is None else log_joint + log_priors)
+
+
+def clear_rounding(matrices: FloatArray, rounding: FloatArray) -> FloatArray:
+    """Set to zero the eigenvalues that are rounding errors of the terms of a difference.
+
+    If columns are collinear, every class has a precision of 1e8 in the same direction. The
+    difference of the precisions vanishes there up to rounding, and the sign rule would use the
+    sign of a rounding error.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (n_samples, n_features, n_features)
+        Symmetric matrices.
+    rounding : ndarray of shape (n_samples,)
+        Absolute level of rounding errors; see :func:`phi_and_rounding`.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features, n_features)
+        The matrices, with eigenvalues up to `rounding` set to zero.
+    """
+    # Elsewhere the floor of the sign rule is above the rounding errors.
+    rows = np.flatnonzero(rounding > ZERO_LEVEL * np.abs(matrices).max(axis=(1, 2)))
+    if len(rows):
+        eigenvalues, U = np.linalg.eigh(matrices[rows])
+        small = np.abs(eigenvalues) <= rounding[rows, None]
+        touched = small.any(axis=1)
+        rows, U = rows[touched], U[touched]
+        eigenvalues = np.where(small, 0.0, eigenvalues)[touched]
+        cleared = (U * eigenvalues[:, None, :]) @ U.transpose(0, 2, 1)
+        matrices = matrices.copy()
+        matrices[rows] = (cleared + cleared.transpose(0, 2, 1)) / 2
+    return matrices
+
+
+def rounding_level(size: FloatArray, terms: FloatArray) -> FloatArray:
+    """Return the absolute size of rounding errors in the eigenvalues of each Phi.
+
+    Parameters
+    ----------
+    size : ndarray of shape (n_samples,)
+        Largest absolute entry or eigenvalue of each Phi.
+    terms : ndarray of shape (n_samples,)
+        Size of the precisions that each is a difference of.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Eigenvalues up to this level are rounding errors.
+    """
+    cancelled = size < CANCELLATION * terms
+    return np.asarray(terms * np.where(cancelled, CANCELLED_ROUNDING, ROUNDING))
+
+
+def phi_and_rounding(
+    models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Compute Phi at each sample and the level of its rounding errors.
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` means equal priors.
+
+    Returns
+    -------
+    phi : ndarray of shape (n_samples, n_features, n_features)
+        Symmetric matrices, up to scale and sign.
+    rounding : ndarray of shape (n_samples,)
+        Eigenvalues of Phi up to this absolute value are rounding errors of the precisions that Phi
+        is a difference of.
+    """
+    weights = phi_weights(models, X, log_priors)
+    matrices = models.weighted_curvature(X, weights)
+    if not np.isfinite(matrices).all():
+        raise ValueError(
+            "Phi is not finite: samples are so far from the classes that squares overflow. Check X "
+            "for outliers."
+        )
+    matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
+    size = np.abs(matrices).max(axis=(1, 2))
+    return matrices, rounding_level(size, models.precision_size(weights))
+
+
+def phi(models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None) -> FloatArray:
+    """Compute Phi at each sample, up to scale and sign.
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` means equal priors.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features, n_features)
+        Symmetric matrices, free of eigenvalues that are rounding errors.
+    """
+    return clear_rounding(*phi_and_rounding(models, X, log_priors))

@@ -1,0 +1,182 @@
+"""Training runs of LMNN: from a specification and samples to a factor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric.metric._lmnn.early_stopping import ValidationPath, select_n_iter
+from genmetric.metric._lmnn.initial import best_scale, initial_metric
+from genmetric.metric._lmnn.objective import Loss, Problem
+from genmetric.metric._lmnn.solver import IterationCallback, Solution, minimize_objective
+from genmetric.metric._lmnn.targets import target_neighbors
+
+
+@dataclass(frozen=True)
+class Specification:
+    """Parameters of one training run.
+
+    Attributes
+    ----------
+    n_neighbors : int
+        Maximum number of target neighbours per sample.
+    n_components : int or None
+        Number of rows of L; ``None`` keeps those of the initial metric.
+    init : str, array-like or estimator
+        The initial metric.
+    push : float
+        Weight of the hinge losses.
+    loss : "hinge" or "squared_hinge"
+        Loss of a violated margin.
+    max_iter : int
+        Maximum number of iterations.
+    tol : float
+        Relative decrease of the objective below which the run ends.
+    stay_near_init : bool
+        Whether to minimise in the space of the initial metric, so that the first iterations stay
+        close to it, or in the coordinates of fastest convergence.
+    n_jobs : int or None
+        Number of threads.
+    random_state : int, RandomState instance or None
+        Seed of ``init="random"``.
+    """
+
+    n_neighbors: int
+    n_components: int | None
+    init: Any
+    push: float
+    loss: Loss
+    max_iter: int
+    tol: float
+    stay_near_init: bool
+    n_jobs: int | None
+    random_state: Any
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Samples of one training run.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples in input coordinates.
+    scaled : ndarray of shape (n_samples, n_features)
+        Centred and scaled samples, float64.
+    codes : ndarray of shape (n_samples,)
+        Class of each sample.
+    weights : ndarray of shape (n_samples,) or None
+        Positive sample weights of mean one; ``None`` weights all samples by one.
+    """
+
+    X: AnyArray
+    scaled: FloatArray
+    codes: IntArray
+    weights: FloatArray | None
+
+    def subset(self, indices: IntArray) -> TrainingData:
+        """Return the samples with the given indices."""
+        codes = np.unique(self.codes[indices], return_inverse=True)[1]
+        weights = None if self.weights is None else self.weights[indices]
+        return TrainingData(self.X[indices], self.scaled[indices], codes, weights)
+
+
+def train(
+    data: TrainingData,
+    specification: Specification,
+    *,
+    resume_from: FloatArray | None = None,
+    callback: IterationCallback | None = None,
+    at_start: Callable[[FloatArray], Any] | None = None,
+) -> Solution:
+    """Select target neighbours under the initial metric and minimise the objective.
+
+    Parameters
+    ----------
+    data : TrainingData
+        Samples.
+    specification : Specification
+        Parameters of the run.
+    resume_from : ndarray of shape (n_components, n_features), default=None
+        Factor to start the minimisation from, for scaled samples. The initial metric still selects
+        the target neighbours.
+    callback : callable, default=None
+        Called after each iteration with its number, the evaluation and L.
+    at_start : callable, default=None
+        Called with the factor that the minimisation starts from.
+
+    Returns
+    -------
+    Solution
+        The factor, for scaled samples.
+    """
+    spec = specification
+    initial = initial_metric(
+        spec.init,
+        data.X,
+        data.codes,
+        n_components=spec.n_components,
+        sample_weight=data.weights,
+        n_jobs=spec.n_jobs,
+        random_state=spec.random_state,
+    )
+    L = initial.L
+    n_neighbors = min(spec.n_neighbors, int(np.bincount(data.codes).max()) - 1)
+    targets = target_neighbors(data.scaled @ L.T, data.codes, n_neighbors)
+    problem = Problem.of(
+        data.scaled, data.codes, targets, push=spec.push, loss=spec.loss, weights=data.weights
+    )
+    if resume_from is None:
+        L = L * best_scale(problem, L)
+    elif resume_from.shape == L.shape:
+        L = resume_from
+    else:
+        raise ValueError(
+            f"warm_start continues from components_ of shape {resume_from.shape}, but this fit "
+            f"needs {L.shape}. Fit with warm_start=False first."
+        )
+    if at_start is not None:
+        at_start(L)
+    return minimize_objective(
+        problem,
+        L,
+        max_iter=spec.max_iter,
+        tol=spec.tol,
+        coordinates=initial.coordinates if spec.stay_near_init else None,
+        n_jobs=spec.n_jobs,
+        callback=callback,
+    )
+
+
+def validate_n_iter(data: TrainingData, specification: Specification) -> ValidationPath:
+    """Select the number of iterations by the error of left-out samples.
+
+    Parameters
+    ----------
+    data : TrainingData
+        Samples.
+    specification : Specification
+        Parameters of the runs; `max_iter` bounds the number of iterations.
+
+    Returns
+    -------
+    ValidationPath
+        The selected number of iterations and the errors.
+    """
+
+    def run(indices: IntArray, after_iteration: Callable[[int, FloatArray], bool]) -> None:
+        train(
+            data.subset(indices),
+            specification,
+            callback=lambda n_iter, _, L: after_iteration(n_iter, L),
+            at_start=lambda L: after_iteration(0, L),
+        )
+
+    spec = specification
+    return select_n_iter(
+        run, data.scaled, data.codes, data.weights, max_iter=spec.max_iter, n_jobs=spec.n_jobs
+    )

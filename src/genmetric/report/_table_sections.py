@@ -1,0 +1,188 @@
+"""Sections on the data: a summary of the columns and the classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from genmetric._typing import AnyArray, FloatArray
+from genmetric.plot._palette import plain_name
+from genmetric.report._page import Cell, Page, Section
+from genmetric.report._protocols import ColumnLike, ComparisonLike
+
+#: Columns and classes shown at most.
+MAX_COLUMNS, MAX_CLASSES = 60, 30
+
+#: Bars of a small histogram, and categories listed.
+BINS, TOP = 12, 3
+
+
+def add_data(
+    page: Page,
+    comparison: ComparisonLike,
+    table: Mapping[str, AnyArray],
+    columns: Sequence[ColumnLike] = (),
+    n_filled: int = 0,
+) -> None:
+    """Add the size of the table, remarks, a summary of its columns and of the classes.
+
+    Parameters
+    ----------
+    page : Page
+        The page.
+    comparison : ComparisonLike
+        The comparison.
+    table : mapping of str to ndarray of shape (n_samples,)
+        Values of each column by name.
+    columns : sequence of ColumnLike, default=()
+        How columns were read; columns without an entry are described by their values only.
+    n_filled : int, default=0
+        Number of missing values that were imputed for the figures.
+    """
+    section = page.section("The data")
+    n_classes = len(comparison.class_names)
+    classes = f", {n_classes:,} classes" if n_classes else ""
+    section.paragraph(
+        f"{comparison.n_samples:,} samples, {comparison.n_features:,} features{classes}."
+    )
+    for note in comparison.notes:
+        section.paragraph(_sentence(note), note=True)
+    if n_filled:
+        section.paragraph(
+            f"{n_filled:,} missing values were replaced by the mean of their feature for the "
+            "figures of the metric and the samples.",
+            note=True,
+        )
+    _add_columns(section, table, {column.name: column for column in columns})
+    if n_classes:
+        _add_classes(section, comparison)
+
+
+def _add_columns(
+    section: Section, table: Mapping[str, AnyArray], plans: Mapping[str, ColumnLike]
+) -> None:
+    names = list(dict.fromkeys([*table, *plans]))
+    rows = []
+    for name in names[:MAX_COLUMNS]:
+        plan = plans.get(name)
+        values = table.get(name)
+        cells = [None, None, None, None] if values is None else _summary(np.asarray(values))
+        kind = plan.kind if plan is not None else cells[0]
+        reason = "" if plan is None else plan.reason
+        rows.append([plain_name(name, width=60), kind, *cells[1:], reason])
+    header = ["column", "kind", "missing", "distinct", "distribution", "remarks"]
+    if not any(row[-1] for row in rows):
+        header, rows = header[:-1], [row[:-1] for row in rows]
+    cut = f" The first {MAX_COLUMNS} of {len(names):,}." if len(names) > MAX_COLUMNS else ""
+    section.table(
+        header,
+        rows,
+        formats={"missing": ".1%"},
+        caption="Columns. Numbers: histogram from the smallest to the largest value; categories: "
+        f"the most frequent values.{cut}",
+    )
+
+
+def _summary(values: AnyArray) -> list[Any]:
+    """Return kind, share of missing values, number of distinct values and the distribution."""
+    numbers = _as_numbers(values)
+    if numbers is not None:
+        known = numbers[np.isfinite(numbers)]
+        missing = 1 - len(known) / max(1, len(numbers))
+        distinct = len(np.unique(known))
+        return ["number", missing, distinct, _histogram(known) if len(known) else None]
+    words = [None if _is_missing(v) else str(v) for v in values]
+    counts = Counter(word for word in words if word is not None)
+    missing = words.count(None) / max(1, len(words))
+    total = max(1, sum(counts.values()))
+    listed = [f"{plain_name(w, width=18)} {n / total:.0%}" for w, n in counts.most_common(TOP)]
+    rest = len(counts) - len(listed)
+    text = ", ".join(listed) + (f", {rest:,} more" if rest > 0 else "")
+    return ["category", missing, len(counts), text]
+
+
+def _histogram(values: FloatArray) -> Cell:
+    low, high = float(values.min()), float(values.max())
+    # Halves, so that the width of a range up to the largest number is finite.
+    width = high / 2 - low / 2
+    if not width > 0:
+        return Cell(f"always {low:.4g}")
+    place = np.minimum(((values / 2 - low / 2) / width * BINS).astype(int), BINS - 1)
+    counts = np.bincount(place, minlength=BINS)
+    edges = [2 * (low / 2 + width * i / BINS) for i in range(BINS + 1)]
+    bars = tuple(
+        (count / counts.max(), f"{edges[i]:.4g} to {edges[i + 1]:.4g}: {count:,}")
+        for i, count in enumerate(counts)
+    )
+    mean = float(np.mean(values / 2) * 2)
+    title = f"from {low:.4g} to {high:.4g}, mean {mean:.4g}"
+    return Cell(f"{low:.3g} to {high:.3g}", title=title, bars=bars)
+
+
+def _as_numbers(values: AnyArray) -> FloatArray | None:
+    """Return values as floats with NaN for missing ones, or None if they are not numbers."""
+    if values.dtype.kind in "fiu":
+        return np.asarray(values, float)
+    if values.dtype.kind != "O":
+        return None
+    known = [v for v in values if not _is_missing(v)]
+    if not known or not all(isinstance(v, int | float | np.number) for v in known):
+        return None
+    return np.array([np.nan if _is_missing(v) else float(v) for v in values])
+
+
+def _is_missing(value: Any) -> bool:
+    # Missing values of pandas are not floats; NaN is.
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def _add_classes(section: Section, comparison: ComparisonLike) -> None:
+    counts = np.asarray(comparison.class_counts)
+    order = np.argsort(-counts, kind="stable")[:MAX_CLASSES]
+    n_classes = len(comparison.class_names)
+    cut = f" The {MAX_CLASSES} largest of {n_classes:,}." if len(order) < n_classes else ""
+    section.table(
+        ["class", "samples", "share"],
+        [
+            [
+                plain_name(comparison.class_names[i], width=60),
+                int(counts[i]),
+                float(counts[i] / counts.sum()),
+            ]
+            for i in order
+        ],
+        formats={"share": ".1%"},
+        caption=f"Classes.{cut}",
+    )
+
+
+def table_columns(table: Any, X: FloatArray, feature_names: Sequence[str]) -> dict[str, AnyArray]:
+    """Return the columns of a DataFrame, or of an array of features, by name.
+
+    Parameters
+    ----------
+    table : DataFrame or None
+        A pandas or polars frame; None takes the features.
+    X : ndarray of shape (n_samples, n_features)
+        Features.
+    feature_names : sequence of str
+        Names of the features.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Values by column.
+    """
+    if table is not None and hasattr(table, "columns"):
+        return {str(name): np.asarray(table[name]) for name in table.columns}
+    return {str(name): X[:, i] for i, name in enumerate(feature_names)}
+
+
+def _sentence(text: str) -> str:
+    """Write a remark with a capital letter and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

@@ -1,0 +1,434 @@
+"""Tables of an experiment: stored scores next to those of the paper."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from genmetric.reproduction._experiments import Experiment, protocol
+from genmetric.reproduction._paper import Figure
+from genmetric.reproduction._problems import PROBLEMS
+from genmetric.reproduction._ranks import Mark, Ranking, mark, mean_and_error, rank_methods
+from genmetric.reproduction._store import Key, Record
+
+#: Text of the marks.
+MARKS: Mapping[Mark, str] = {"": "", "better": "(+)", "worse": "(−)"}
+LEGEND = (
+    "Mean ± standard error over splits; the value of the paper is in brackets. (+) better and (−) "
+    "worse than the paper by more than two combined standard errors."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Scores of one method on one dataset.
+
+    Attributes
+    ----------
+    problem, method : str
+        Names of dataset and method.
+    scores : tuple of float
+        Test score of each split.
+    refits : tuple of float
+        Test scores of the same settings after a fit on training and validation samples.
+    paper : Figure or None
+        Published value.
+    higher_is_better : bool
+        Whether larger scores are better.
+    records : tuple of Record
+        Stored records of the cell.
+    """
+
+    problem: str
+    method: str
+    scores: tuple[float, ...]
+    refits: tuple[float, ...] = ()
+    paper: Figure | None = None
+    higher_is_better: bool = False
+    records: tuple[Record, ...] = ()
+
+    @property
+    def mean(self) -> float:
+        """Mean over splits."""
+        return mean_and_error(self.scores)[0]
+
+    @property
+    def stderr(self) -> float:
+        """Standard error of the mean over splits."""
+        return mean_and_error(self.scores)[1]
+
+    @property
+    def mark(self) -> Mark:
+        """Mark of the comparison with the paper."""
+        return self._mark(self.scores)
+
+    @property
+    def refit_mark(self) -> Mark:
+        """Mark of the scores after a fit on training and validation samples."""
+        return self._mark(self.refits)
+
+    def _mark(self, scores: Sequence[float]) -> Mark:
+        if self.paper is None or not scores:
+            return ""
+        return mark(*mean_and_error(scores), *self.paper, higher_is_better=self.higher_is_better)
+
+
+@dataclass(frozen=True)
+class Results:
+    """All cells of an experiment that have a score.
+
+    Attributes
+    ----------
+    experiment : Experiment
+        The experiment.
+    cells : dict of (problem, method) to Cell
+        Cells by names.
+    """
+
+    experiment: Experiment
+    cells: Mapping[tuple[str, str], Cell]
+
+    @property
+    def problems(self) -> list[str]:
+        """Datasets with a score, in the order of the paper."""
+        return [p for p in self.experiment.problems if any(k[0] == p for k in self.cells)]
+
+    @property
+    def methods(self) -> list[Any]:
+        """Methods with a score, in the order of the paper."""
+        return [m for m in self.experiment.methods if any(k[1] == m.name for k in self.cells)]
+
+    def ranking(self, methods: Sequence[str], *, refit: bool = False) -> Ranking | None:
+        """Rank methods over the datasets that have all of them; None with fewer than two."""
+
+        def complete(problem: str) -> bool:
+            cells = [self.cells.get((problem, m)) for m in methods]
+            return all(c is not None and (c.refits or not refit) for c in cells)
+
+        problems = [p for p in self.problems if complete(p)]
+        if len(problems) < 2:
+            return None
+        found = [[self.cells[p, m] for m in methods] for p in problems]
+        means = [[mean_and_error(c.refits if refit else c.scores)[0] for c in r] for r in found]
+        titles = {m.name: m.title for m in self.experiment.methods}
+        return rank_methods(
+            means,
+            [titles[m] for m in methods],
+            higher_is_better=self.experiment.methods[0].higher_is_better,
+        )
+
+
+def collect(experiment: Experiment, records: Mapping[Key, Record]) -> Results:
+    """Collect the cells of an experiment from stored records of the current protocol."""
+    by_cell: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for name in experiment.problems:
+        for method in experiment.methods_for(name):
+            current = protocol(PROBLEMS[name], method)
+            by_cell[name, method.name] = sorted(
+                (
+                    record
+                    for key, record in records.items()
+                    if (key.problem, key.method, key.protocol) == (name, method.name, current)
+                ),
+                key=lambda record: record.key.split,
+            )
+    kinds = {m.name: m.higher_is_better for m in experiment.methods}
+    cells = {
+        (name, method): Cell(
+            name,
+            method,
+            tuple(r.test for r in found),
+            tuple(r.extra["refit"] for r in found if "refit" in r.extra),
+            experiment.figures.get((name, method)),
+            kinds[method],
+            tuple(found),
+        )
+        for (name, method), found in by_cell.items()
+        if found
+    }
+    return Results(experiment, cells)
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of text, for the terminal, Markdown and pages.
+
+    Attributes
+    ----------
+    title : str
+        Headline.
+    columns : list of str
+        Heads of the columns.
+    rows : list of list of str
+        Cells.
+    note : str
+        Text below the table.
+    """
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]] = field(default_factory=list)
+    note: str = ""
+
+    def markdown(self, level: int = 2) -> str:
+        """Return the table as Markdown, with its title."""
+        lines = [f"{'#' * level} {self.title}", "", _line(self.columns)]
+        lines.append(_line(["---"] * len(self.columns)))
+        lines += [_line(row) for row in self.rows]
+        if self.note:
+            lines += ["", self.note]
+        return "\n".join(lines) + "\n"
+
+    def parts(self, width: int) -> list[TextTable]:
+        """Split the table into parts that fit a width, each with the first column.
+
+        Parameters
+        ----------
+        width : int
+            Characters per line of the terminal.
+
+        Returns
+        -------
+        list of TextTable
+            Only the last part has the note.
+        """
+        needs = [need + 3 for need in self._needs()]
+        groups: list[list[int]] = [[]]
+        for i in range(1, len(self.columns)):
+            if groups[-1] and needs[0] + 1 + sum(needs[j] for j in [*groups[-1], i]) > width:
+                groups.append([])
+            groups[-1].append(i)
+        return [
+            TextTable(
+                self.title,
+                [self.columns[i] for i in (0, *group)],
+                [[row[i] for i in (0, *group)] for row in self.rows],
+                self.note if group is groups[-1] else "",
+            )
+            for group in groups
+        ]
+
+    def _needs(self) -> list[int]:
+        """Return the width of each column if only headings are wrapped."""
+        return [
+            max([*map(len, head.split()), *(len(row[i]) for row in self.rows)], default=0)
+            for i, head in enumerate(self.columns)
+        ]
+
+    def rich(self, width: int = 80) -> list[Any]:
+        """Return rich tables for a terminal, in as many parts as its width needs."""
+        from genmetric._optional import import_optional
+
+        # Brackets in a cell are the value of the paper, not markup of rich.
+        text = import_optional("rich.text", "cli").Text
+        drawn = []
+        for part in self.parts(width):
+            table = import_optional("rich.table", "cli").Table(
+                title=text(part.title),
+                caption=text(part.note) if part.note else None,
+                title_justify="left",
+                caption_justify="left",
+            )
+            for i, (head, least) in enumerate(zip(part.columns, part._needs(), strict=True)):
+                side = "left" if i == 0 else "right"
+                table.add_column(text(head), justify=side, width=least)
+            for row in part.rows:
+                table.add_row(*map(text, row))
+            drawn.append(table)
+        return drawn
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def pm(mean: float, stderr: float, digits: int = 2) -> str:
+    """Write mean ± standard error; only the mean if the error is not known."""
+    text = f"{mean:.{digits}f}"
+    return text if np.isnan(stderr) else f"{text} ± {stderr:.{digits}f}"
+
+
+def main_table(results: Results, *, refit: bool = False) -> TextTable:
+    """Make the table of methods by datasets: our scores, the paper's, marks and ranks.
+
+    Parameters
+    ----------
+    results : Results
+        Cells.
+    refit : bool, default=False
+        Whether to show the scores after a fit on training and validation samples.
+    """
+    experiment = results.experiment
+    digits = 3 if experiment.methods[0].higher_is_better else 2
+    rankings = {
+        title: (names, results.ranking(names, refit=refit))
+        for title, names in experiment.ranked.items()
+    }
+    rankings = {title: pair for title, pair in rankings.items() if pair[1] is not None}
+    columns = ["method", *(PROBLEMS[p].title for p in results.problems)]
+    columns += ["average rank" for _ in rankings]
+    rows = []
+    for method in results.methods:
+        row = [method.title]
+        for problem in results.problems:
+            cell = results.cells.get((problem, method.name))
+            row.append(_cell_text(cell, digits, refit))
+        for title, (names, ranking) in rankings.items():
+            row.append(
+                _rank_text(method.name, names, ranking, experiment.paper_ranks.get(title, {}))
+            )
+        if any(row[1:]):
+            rows.append(row)
+    title = experiment.title
+    if refit:
+        title += ", final classifier from training and validation samples"
+    return TextTable(title, columns, rows, f"{LEGEND} Splits: {_splits_text(results)}.")
+
+
+def _splits_text(results: Results) -> str:
+    """Write the number of splits per dataset, and of methods that have another number."""
+    counts: dict[str, Counter[int]] = defaultdict(Counter)
+    for (problem, _), cell in results.cells.items():
+        counts[problem][len(cell.scores)] += 1
+    usual = {problem: found.most_common(1)[0][0] for problem, found in counts.items()}
+    if len(set(usual.values())) == 1:
+        text = str(next(iter(usual.values())))
+    else:
+        text = ", ".join(f"{PROBLEMS[p].title} {usual[p]}" for p in results.problems)
+    others: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for (problem, method), cell in results.cells.items():
+        if len(cell.scores) != usual[problem]:
+            others[method, len(cell.scores)].append(PROBLEMS[problem].title)
+    titles = {m.name: m.title for m in results.experiment.methods}
+    for (method, n), names in others.items():
+        text += f"; {titles[method]} {n} on {', '.join(names)}"
+    return text
+
+
+def _cell_text(cell: Cell | None, digits: int, refit: bool) -> str:
+    scores = () if cell is None else cell.refits if refit else cell.scores
+    if cell is None or not scores:
+        return ""
+    text = pm(*mean_and_error(scores), digits)
+    if cell.paper is not None:
+        text += f" [{cell.paper.mean:.{digits}f}]"
+    return f"{text} {MARKS[cell.refit_mark if refit else cell.mark]}".strip()
+
+
+def _rank_text(name: str, names: Sequence[str], ranking: Any, paper: Mapping[str, float]) -> str:
+    if name not in names:
+        return ""
+    text = f"{ranking.ranks[list(names).index(name)]:.2f}"
+    return f"{text} [{paper[name]:.2f}]" if name in paper else text
+
+
+def rank_note(ranking: Ranking) -> str:
+    """Write the tests of a ranking as text."""
+    order = np.argsort(ranking.ranks)
+    ranks = ", ".join(f"{ranking.methods[i]} {ranking.ranks[i]:.2f}" for i in order)
+    return (
+        f"Over {ranking.n_sets} sets and {len(ranking.methods)} methods: Friedman chi-square "
+        f"{ranking.statistic:.1f} (p = {ranking.p_value:.2g}), F of Iman and Davenport "
+        f"{ranking.f_statistic:.1f} (p = {ranking.f_p_value:.2g}); Nemenyi's critical difference at "
+        f"the level {ranking.level:g} is {ranking.critical_difference:.2f}. Average ranks: {ranks}."
+    )
+
+
+def timing_table(results: Results) -> TextTable:
+    """Make the table of seconds of one fit and ratios to M^UNI, next to the paper's."""
+    columns = [
+        "set",
+        "training rows",
+        "M^UNI, s",
+        "LMNN, s",
+        "NCA, s",
+        "LMNN / M^UNI",
+        "paper: LMNN / M^UNI",
+        "NCA / M^UNI",
+    ]
+    rows = []
+    for name in results.problems:
+        problem = PROBLEMS[name]
+        n = problem.sizes[0] if problem.sizes else int(0.6 * problem.n_samples)
+        ours = {m: results.cells.get((name, f"time-{m}")) for m in ("uni", "lmnn", "nca")}
+        seconds = {m: None if c is None else c.mean for m, c in ours.items()}
+        row = [problem.title, str(n)]
+        row += ["" if s is None else _short(s) for s in seconds.values()]
+        for m in ("lmnn", "nca"):
+            top, below = seconds[m], seconds["uni"]
+            row.append("" if top is None or below is None else _short(top / below))
+            if m == "lmnn":
+                printed = [
+                    results.experiment.figures.get((name, f"time-{k}")) for k in ("lmnn", "uni")
+                ]
+                both = [f.mean for f in printed if f is not None]
+                row.append(_short(both[0] / both[1]) if len(both) == 2 else "")
+        rows.append(row)
+    note = (
+        "Processor time of one fit with fixed parameters in one thread, the best of up to three; the "
+        "fits of a row run one after the other in one process. LMNN is that of this package, with "
+        "three targets and the Euclidean metric as start; the ratio of the paper is for its own LMNN."
+    )
+    return TextTable(results.experiment.title, columns, rows, note)
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def csv_text(all_results: Sequence[Results]) -> str:
+    """Write every cell as a line of CSV."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        [
+            "table",
+            "set",
+            "method",
+            "unit",
+            "splits",
+            "mean",
+            "standard_error",
+            "mean_with_validation_rows",
+            "standard_error_with_validation_rows",
+            "paper_mean",
+            "paper_standard_error",
+            "against_paper",
+            "with_validation_rows_against_paper",
+        ]
+    )
+    for results in all_results:
+        units = {m.name: m.unit for m in results.experiment.methods}
+        for (problem, method), cell in results.cells.items():
+            refit = mean_and_error(cell.refits) if cell.refits else (np.nan, np.nan)
+            paper = cell.paper or (np.nan, np.nan)
+            numbers = (cell.mean, cell.stderr, *refit, *paper)
+            mean, stderr, refit_mean, refit_error, printed, printed_error = map(_number, numbers)
+            writer.writerow(
+                [
+                    results.experiment.name,
+                    problem,
+                    method,
+                    units[method],
+                    len(cell.scores),
+                    mean,
+                    stderr,
+                    refit_mean,
+                    refit_error,
+                    printed,
+                    printed_error,
+                    cell.mark,
+                    cell.refit_mark,
+                ]
+            )
+    return out.getvalue()
+
+
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.6g}"

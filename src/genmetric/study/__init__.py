@@ -1,1 +1,0 @@
-"""Protocols: which metric helps, and the tables of the paper computed anew."""

@@ -1,0 +1,370 @@
+"""Parquet, Arrow, Excel and NumPy files as Arrow tables."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Collection, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmetric._optional import import_optional
+from genmetric._typing import AnyArray
+from genmetric.tables._errors import TableError
+from genmetric.tables._format import unique_names
+from genmetric.tables._memory import show_bytes
+from genmetric.tables._table_file import TableFile
+from genmetric.tables._text_files import arrow_column
+
+#: Bytes of numbers in one batch of a file that can be read in parts.
+BATCH_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class ParquetFile(TableFile):
+    """A Parquet file.
+
+    Attributes
+    ----------
+    row_bytes : int
+        Bytes of one row in memory, estimated from the types of the columns.
+    """
+
+    row_bytes: int = 8
+
+    def batches(
+        self, columns: Sequence[str] | None = None, text: Collection[str] = ()
+    ) -> Generator[Any, None, None]:
+        """Yield tables with the types of the file."""
+        pa, parquet = import_optional("pyarrow", "cli"), import_optional("pyarrow.parquet", "cli")
+        names = list(self.names if columns is None else columns)
+        rows = max(64, min(1 << 20, BATCH_BYTES // max(1, self.row_bytes)))
+        try:
+            # With pre_buffer everything that was read stays in memory until the file is closed.
+            with (
+                parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False) as file,
+                closing(file.iter_batches(rows, columns=names, use_threads=False)) as batches,
+            ):
+                for batch in batches:
+                    if batch.num_rows:
+                        yield _with_texts(pa.Table.from_batches([batch]).select(names), text)
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(
+                f"{self.label}: corrupted Parquet file ({str(error).splitlines()[0]}). Re-create "
+                "it."
+            ) from error
+
+
+def open_parquet(path: Path, label: str) -> ParquetFile:
+    """Open a Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    label : str
+        Its name in messages.
+
+    Returns
+    -------
+    ParquetFile
+        The file; its rows are not read yet.
+    """
+    pa, parquet = import_optional("pyarrow", "cli"), import_optional("pyarrow.parquet", "cli")
+    try:
+        with parquet.ParquetFile(path) as file:
+            schema, n_rows = file.schema_arrow, file.metadata.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"{label}: corrupted Parquet file. Re-create it.") from error
+    # What pandas writes for its index.
+    names = [name for name in schema.names if not name.startswith("__index_level_")]
+    _check_table(names, n_rows, label)
+    row_bytes = sum(_type_bytes(schema.field(name).type) for name in names)
+    return ParquetFile(path, label, tuple(names), row_bytes, n_rows=n_rows)
+
+
+def _type_bytes(type_: Any) -> int:
+    pa = import_optional("pyarrow", "cli")
+    if pa.types.is_fixed_size_list(type_):
+        return int(type_.list_size) * _type_bytes(type_.value_type)
+    if pa.types.is_nested(type_):
+        # The length is not known before reading; embeddings have hundreds of entries.
+        return 8192
+    try:
+        return max(1, int(type_.bit_width) // 8)
+    except ValueError:
+        return 32
+
+
+def _check_table(names: Sequence[str], n_rows: int, label: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TableError(f"{label}: {twice!r} names more than one column. Rename them.")
+    if n_rows == 0:
+        raise TableError(f"{label}: the file has a header but no data rows.")
+
+
+def _with_texts(table: Any, text: Collection[str]) -> Any:
+    """Return a table whose columns `text` are text."""
+    pa, pc = import_optional("pyarrow", "cli"), import_optional("pyarrow.compute", "cli")
+    for name in text:
+        if name in table.column_names:
+            column = table.column(name)
+            if pa.types.is_dictionary(column.type):
+                column = pc.cast(column, column.type.value_type)
+            if not pa.types.is_string(column.type):
+                column = arrow_column(column.to_pylist(), as_text=True)
+            table = table.set_column(table.schema.get_field_index(name), name, column)
+    return table
+
+
+@dataclass(frozen=True)
+class ArrowFile(TableFile):
+    """An Arrow file, which is also called Feather."""
+
+    def batches(
+        self, columns: Sequence[str] | None = None, text: Collection[str] = ()
+    ) -> Generator[Any, None, None]:
+        """Yield tables with the types of the file."""
+        pa = import_optional("pyarrow", "cli")
+        names = list(self.names if columns is None else columns)
+        try:
+            with pa.OSFile(str(self.path)) as source, pa.ipc.open_file(source) as reader:
+                for i in range(reader.num_record_batches):
+                    batch = reader.get_batch(i)
+                    if batch.num_rows:
+                        yield _with_texts(pa.Table.from_batches([batch]).select(names), text)
+        except (pa.ArrowException, OSError) as error:
+            raise _corrupted_arrow(self.label) from error
+
+
+def _corrupted_arrow(label: str) -> TableError:
+    return TableError(f"{label}: corrupted Arrow file. Re-create it.")
+
+
+def open_arrow(path: Path, label: str) -> ArrowFile:
+    """Open an Arrow or Feather file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    label : str
+        Its name in messages.
+
+    Returns
+    -------
+    ArrowFile
+        The file; its rows are not read yet.
+    """
+    pa = import_optional("pyarrow", "cli")
+    try:
+        with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
+            names, n_batches = list(reader.schema.names), reader.num_record_batches
+    except (pa.ArrowException, OSError) as error:
+        raise _corrupted_arrow(label) from error
+    _check_table(names, n_batches, label)
+    return ArrowFile(path, label, tuple(names))
+
+
+@dataclass(frozen=True)
+class MemoryTable(TableFile):
+    """A table that is read as a whole: Excel sheets, NumPy arrays and JSON arrays.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        The rows.
+    first_row : int
+        Number of the first row in the file, counted from 1.
+    """
+
+    table: Any = None
+    first_row: int = 1
+
+    def batches(
+        self, columns: Sequence[str] | None = None, text: Collection[str] = ()
+    ) -> Generator[Any, None, None]:
+        """Yield the table in parts."""
+        names = list(self.names if columns is None else columns)
+        chosen = _with_texts(self.table.select(names), text)
+        row_bytes = max(1, chosen.nbytes // max(1, chosen.num_rows))
+        step = max(64, BATCH_BYTES // row_bytes)
+        for start in range(0, chosen.num_rows, step):
+            yield chosen.slice(start, step)
+
+    def row_label(self, row: int) -> str:
+        """Return the number of a row in the file."""
+        return f"row {row + self.first_row}"
+
+
+def memory_table(
+    columns: dict[str, Any],
+    path: Path,
+    label: str,
+    *,
+    first_row: int = 1,
+    notes: Sequence[str] = (),
+) -> MemoryTable:
+    """Return columns of equal length as a table.
+
+    Parameters
+    ----------
+    columns : dict of str to pyarrow.Array
+        The columns.
+    path : Path
+        The file they come from.
+    label : str
+        Its name in messages.
+    first_row : int, default=1
+        Number of the first row in the file.
+    notes : sequence of str, default=()
+        Remarks.
+
+    Returns
+    -------
+    MemoryTable
+        The table.
+    """
+    pa = import_optional("pyarrow", "cli")
+    table = pa.table(columns)
+    _check_table(list(columns), table.num_rows, label)
+    return MemoryTable(
+        path, label, tuple(columns), table, first_row, notes=tuple(notes), n_rows=table.num_rows
+    )
+
+
+def open_excel(path: Path, label: str, budget: int) -> MemoryTable:
+    """Read the first sheet of an Excel workbook that has cells.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    label : str
+        Its name in messages.
+    budget : int
+        Bytes that the uncompressed workbook may have.
+
+    Returns
+    -------
+    MemoryTable
+        The sheet.
+    """
+    calamine = import_optional("python_calamine", "cli,excel")
+    _check_archive(path, label, budget)
+    try:
+        book = calamine.CalamineWorkbook.from_path(str(path))
+        sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
+    except (calamine.CalamineError, OSError) as error:
+        raise TableError(f"{label}: corrupted Excel workbook ({error}). Re-create it.") from error
+    filled = {name: rows for name, rows in sheets.items() if len(rows) > 1}
+    if not filled:
+        raise TableError(f"{label}: no sheet of the workbook has a header and data rows.")
+    name, rows = next(iter(filled.items()))
+    notes = [f"sheet {name!r} of {len(sheets)} is read."] if len(sheets) > 1 else []
+    start = _first_full_row(rows)
+    if start:
+        notes.append(f"{start} row{'s' if start > 1 else ''} above the header skipped.")
+    names, remark = unique_names(_header_text(cell) for cell in rows[start])
+    body = [row for row in rows[start + 1 :] if any(cell != "" for cell in row)]
+    columns = {
+        n: arrow_column([None if row[j] == "" else row[j] for row in body])
+        for j, n in enumerate(names)
+    }
+    return memory_table(columns, path, label, first_row=start + 2, notes=[*notes, *remark])
+
+
+def _header_text(cell: Any) -> str:
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _first_full_row(rows: Sequence[Sequence[Any]]) -> int:
+    """Return the first row that is filled as far as most others: rows above it are titles."""
+    filled = [sum(cell != "" for cell in row) for row in rows[:50]]
+    usual = sorted(filled)[len(filled) // 2]
+    return next((i for i, n in enumerate(filled) if n >= max(1, usual - 1)), 0)
+
+
+def _check_archive(path: Path, label: str, budget: int) -> None:
+    """Refuse archives whose members would not fit the memory."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, OSError):
+        return
+    if size > budget:
+        raise TableError(
+            f"{label}: {show_bytes(size)} uncompressed, more than the memory budget of "
+            f"{show_bytes(budget)} (--memory). Save the table as Parquet, which is read in parts."
+        )
+
+
+def open_numpy(path: Path, label: str, budget: int) -> MemoryTable:
+    """Read a .npy or .npz file.
+
+    One-dimensional arrays are columns. A two-dimensional array is a column of vectors in a .npz
+    file, and the columns x0, x1, ... in a .npy file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    label : str
+        Its name in messages.
+    budget : int
+        Bytes that the arrays may have.
+
+    Returns
+    -------
+    MemoryTable
+        The arrays as columns.
+    """
+    with path.open("rb") as file:
+        is_archive = file.read(2) == b"PK"
+    if is_archive:
+        _check_archive(path, label, budget)
+    elif path.stat().st_size > budget:
+        raise TableError(
+            f"{label}: larger than the memory budget of {show_bytes(budget)} (--memory)."
+        )
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        arrays = dict(loaded) if is_archive else {"x": loaded}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        raise TableError(
+            f"{label}: not a NumPy file of plain arrays ({str(error).splitlines()[0]})."
+        ) from error
+    columns: dict[str, Any] = {}
+    lengths = {}
+    for name, array in arrays.items():
+        if array.ndim == 0:
+            continue
+        if array.ndim > 2:
+            raise TableError(
+                f"{label}: array {name!r} has {array.ndim} dimensions; expected 1 or 2."
+            )
+        lengths[name] = len(array)
+        columns |= _array_columns(name, array, expand=not is_archive)
+    if len(set(lengths.values())) > 1:
+        raise TableError(f"{label}: arrays of different lengths: {lengths}.")
+    if not columns:
+        raise TableError(f"{label}: the file holds no arrays with rows.")
+    return memory_table(columns, path, label)
+
+
+def _array_columns(name: str, array: AnyArray, *, expand: bool) -> dict[str, Any]:
+    pa = import_optional("pyarrow", "cli")
+    if array.dtype.names:
+        return {field: arrow_column(array[field].tolist()) for field in array.dtype.names}
+    if array.dtype.kind == "S":
+        array = array.astype(str)
+    if array.ndim == 1:
+        return {name: pa.array(array.tolist() if array.dtype.kind == "U" else array)}
+    if expand:
+        return {f"{name}{j}": pa.array(array[:, j]) for j in range(array.shape[1])}
+    flat = pa.array(np.ascontiguousarray(array).reshape(-1))
+    return {name: pa.FixedSizeListArray.from_arrays(flat, array.shape[1])}

@@ -1,0 +1,301 @@
+"""Transformers of single cells: numbers, booleans and categories, one output per column.
+
+They take data frames whose cells may be text, as a file has them. Their parameters and fitted
+attributes are numbers, texts and arrays of these, so that model files can hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.utils.validation import check_is_fitted
+
+from genmetric._typing import AnyArray, FloatArray
+from genmetric.tables._cell_transformer import CellTransformer
+from genmetric.tables._cells import (
+    FALSE_WORDS,
+    TRUE_WORDS,
+    auto_min_count,
+    cell_texts,
+    count_texts,
+)
+from genmetric.tables._numbers import NumberFormat, parse_numbers
+
+#: Category of missing values, and of values that are rare or were not in the training data.
+MISSING_CATEGORY = "missing"
+OTHER_CATEGORY = "other"
+
+
+class NumberParser(OneToOneFeatureMixin, CellTransformer):
+    """Read columns of numbers, which may be written as text.
+
+    Parameters
+    ----------
+    decimal : {".", ","}, default="."
+        Separates the whole part from the fraction.
+    thousands : {"", ",", ".", " ", "'"}, default=""
+        Separates groups of three digits. If it is empty, the separator that is not the decimal one
+        is accepted where this leaves no doubt: "1.234,5" with a decimal comma.
+    percent : bool, default=False
+        Whether the numbers carry a percent sign; 57% becomes 0.57.
+    missing_words : sequence of str, default=None
+        Texts that stand for a missing value, compared without regard to case. None uses the
+        common ones, for example an empty cell, NA, ?, -, null and unknown.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features seen during fit. Defined only when X has feature names that are all
+        strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.tables import NumberParser
+    >>> cells = np.array([["988", "n/a"], ["2,848", "15"]], dtype=object)
+    >>> NumberParser(thousands=",").fit_transform(cells)
+    array([[ 988.,   nan],
+           [2848.,   15.]])
+    """
+
+    def __init__(
+        self,
+        decimal: str = ".",
+        thousands: str = "",
+        percent: bool = False,
+        missing_words: Sequence[str] | None = None,
+    ) -> None:
+        self.decimal = decimal
+        self.thousands = thousands
+        self.percent = percent
+        self.missing_words = missing_words
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check that the columns can be read.
+
+        Parameters
+        ----------
+        X : DataFrame or ndarray of shape (n_samples, n_features)
+            Columns of numbers or of texts.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : NumberParser
+            The fitted transformer.
+        """
+        self._parse(X, reset=True)
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the numbers.
+
+        Parameters
+        ----------
+        X : DataFrame or ndarray of shape (n_samples, n_features)
+            Columns of numbers or of texts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            NaN where a value is missing.
+        """
+        check_is_fitted(self, "n_features_in_")
+        return self._parse(X, reset=False)
+
+    def _parse(self, X: Any, *, reset: bool) -> FloatArray:
+        columns = self._columns(X, reset=reset)
+        numbers = np.empty((len(X), len(columns)))
+        format_ = NumberFormat(self.decimal, self.thousands, self.percent)
+        for j, (name, array) in enumerate(columns):
+            if array.dtype.kind in "iufb":
+                numbers[:, j] = array
+            else:
+                texts = cell_texts(array, self.missing_words)
+                numbers[:, j], bad = parse_numbers(texts, format_, new=True)
+                if bad:
+                    raise ValueError(
+                        f"column {name!r}: {texts[bad[0]]!r} in row {bad[0]} is not a number; "
+                        f"{len(texts) - len(bad)} of {len(texts)} cells are numbers or missing. "
+                        "Correct the cell or replace it by a missing value."
+                    )
+        return numbers
+
+
+class BooleanParser(OneToOneFeatureMixin, CellTransformer):
+    """Read columns of true and false (yes and no, on and off, 1 and 0) as 1 and 0.
+
+    Parameters
+    ----------
+    missing_words : sequence of str, default=None
+        Texts that stand for a missing value, compared without regard to case. None uses the
+        common ones, for example an empty cell, NA, ?, -, null and unknown.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features seen during fit. Defined only when X has feature names that are all
+        strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.tables import BooleanParser
+    >>> BooleanParser().fit_transform(np.array([["yes"], ["No"], ["?"]], dtype=object))
+    array([[ 1.],
+           [ 0.],
+           [nan]])
+    """
+
+    def __init__(self, missing_words: Sequence[str] | None = None) -> None:
+        self.missing_words = missing_words
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check that the columns can be read.
+
+        Parameters
+        ----------
+        X : DataFrame or ndarray of shape (n_samples, n_features)
+            Columns of booleans, of their words or of 0 and 1.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : BooleanParser
+            The fitted transformer.
+        """
+        self._parse(X, reset=True)
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return 1 for true and 0 for false.
+
+        Parameters
+        ----------
+        X : DataFrame or ndarray of shape (n_samples, n_features)
+            Columns of booleans, of their words or of 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            NaN where a value is missing.
+        """
+        check_is_fitted(self, "n_features_in_")
+        return self._parse(X, reset=False)
+
+    def _parse(self, X: Any, *, reset: bool) -> FloatArray:
+        columns = self._columns(X, reset=reset)
+        values: dict[str | None, float] = {None: np.nan}
+        values |= {**dict.fromkeys(TRUE_WORDS, 1.0), **dict.fromkeys(FALSE_WORDS, 0.0)}
+        numbers = np.empty((len(X), len(columns)))
+        for j, (name, array) in enumerate(columns):
+            for i, text in enumerate(cell_texts(array, self.missing_words)):
+                key = None if text is None else text.lower()
+                if key not in values:
+                    raise ValueError(
+                        f"column {name!r}: {text!r} in row {i} is neither true nor false (yes or "
+                        "no, 1 or 0). Correct the cell or replace it by a missing value."
+                    )
+                numbers[i, j] = values[key]
+        return numbers
+
+
+class CategoryPooler(OneToOneFeatureMixin, CellTransformer):
+    """Read columns of categories as text and pool the rare ones.
+
+    The result is made for :class:`~sklearn.preprocessing.OneHotEncoder`: every cell is text,
+    "missing" where there is no value and "other" for rare categories and for those that were not
+    in the training data.
+
+    Parameters
+    ----------
+    min_count : int or "auto", default="auto"
+        Categories that occur less often are pooled. Larger values give fewer features. "auto" is
+        one per cent of the samples and at least 2, so that a column gives at most 101 features.
+    missing_words : sequence of str, default=None
+        Texts that stand for a missing value, compared without regard to case. None uses the
+        common ones, for example an empty cell, NA, ?, -, null and unknown.
+
+    Attributes
+    ----------
+    categories_ : list of ndarray of shape (n_categories,)
+        Categories of each column that are not pooled, sorted.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features seen during fit. Defined only when X has feature names that are all
+        strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.tables import CategoryPooler
+    >>> cells = np.array([["red"], ["blue"], ["red"], ["mauve"], ["blue"], [None]], dtype=object)
+    >>> CategoryPooler(min_count=2).fit_transform(cells).ravel().tolist()
+    ['red', 'blue', 'red', 'other', 'blue', 'missing']
+    """
+
+    def __init__(
+        self, min_count: int | str = "auto", missing_words: Sequence[str] | None = None
+    ) -> None:
+        self.min_count = min_count
+        self.missing_words = missing_words
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the categories that are frequent enough.
+
+        Parameters
+        ----------
+        X : DataFrame or ndarray of shape (n_samples, n_features)
+            Columns of categories.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : CategoryPooler
+            The fitted transformer.
+        """
+        least = auto_min_count(len(X)) if self.min_count == "auto" else self.min_count
+        if not isinstance(least, int) or least < 1:
+            raise ValueError(
+                f"min_count must be 'auto' or an integer of at least 1; got {self.min_count!r}."
+            )
+        self.categories_ = []
+        for _, array in self._columns(X, reset=True):
+            counts = count_texts(cell_texts(array, self.missing_words))
+            kept = sorted(text for text, count in counts.items() if count >= least)
+            self.categories_.append(np.array(kept, dtype=str))
+        return self
+
+    def transform(self, X: Any) -> AnyArray:
+        """Return the categories, the rare and unknown ones pooled.
+
+        Parameters
+        ----------
+        X : DataFrame or ndarray of shape (n_samples, n_features)
+            Columns of categories.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), dtype object
+            Texts.
+        """
+        check_is_fitted(self, "categories_")
+        columns = self._columns(X, reset=False)
+        pooled = np.empty((len(X), len(columns)), dtype=object)
+        for j, ((_, array), kept) in enumerate(zip(columns, self.categories_, strict=True)):
+            known: dict[str | None, str] = {text: text for text in kept.tolist()}
+            known[None] = MISSING_CATEGORY
+            texts = cell_texts(array, self.missing_words)
+            pooled[:, j] = [known.get(text, OTHER_CATEGORY) for text in texts]
+        return pooled

@@ -1,0 +1,180 @@
+"""Early stopping of LMNN: folds, errors of left-out samples, the selected number of iterations."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+
+from genmetric import LMNN
+from genmetric.metric._lmnn import early_stopping
+from genmetric.metric._lmnn.early_stopping import (
+    DEFAULT_N_ITER,
+    left_out_folds,
+    neighbor_errors,
+    select_n_iter,
+)
+
+
+def smooth_curves(seed, n_points=90, n_classes=15, n_curves=24):
+    """Curves of classes that differ by a few sinusoids, with smooth variation and little noise."""
+    rng = np.random.default_rng(seed)
+    t = np.linspace(0, 1, n_points)
+
+    def sinusoid(frequency):
+        return np.sin(2 * np.pi * (frequency * t + rng.uniform()))
+
+    X = []
+    for _ in range(n_classes):
+        mean = 0.8 * sum(rng.normal() / j * sinusoid(j) for j in range(1, 5))
+        for _ in range(n_curves):
+            X.append((1 + 0.2 * rng.normal()) * mean)
+            X[-1] += sum(0.35 / j * sinusoid(j) for j in range(1, 7))
+            X[-1] += 0.01 * rng.normal(size=n_points)
+    return np.array(X), np.repeat(np.arange(n_classes), n_curves)
+
+
+def test_generalises_on_smooth_curves():
+    errors = []
+    for seed in range(3):
+        X, y = smooth_curves(seed)
+        X, X_test, y, y_test = train_test_split(X, y, train_size=216, stratify=y, random_state=seed)
+        scaler = StandardScaler().fit(X)
+        X, X_test = scaler.transform(X), scaler.transform(X_test)
+        knn = KNeighborsClassifier(3)
+        row = [1 - knn.fit(X, y).score(X_test, y_test)]
+        for metric in (LMNN(), LMNN(early_stopping=False)):
+            Z = metric.fit(X, y).transform(X)
+            row.append(1 - knn.fit(Z, y).score(metric.transform(X_test), y_test))
+        errors.append(row)
+    euclidean, default, plain = np.mean(errors, axis=0)
+    assert default < euclidean
+    assert default < plain - 0.03
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 60), n_classes=st.integers(1, 30))
+def test_folds_leave_every_sample_out_once(seed, n, n_classes):
+    codes = np.random.default_rng(seed).integers(n_classes, size=n)
+    codes = np.unique(codes, return_inverse=True)[1]
+    folds = left_out_folds(codes)
+    left_out = np.concatenate([*folds, np.empty(0, int)])
+    single = np.flatnonzero(np.bincount(codes)[codes] == 1)
+    np.testing.assert_array_equal(np.sort(left_out), np.setdiff1d(np.arange(n), single))
+    assert all(len(fold) for fold in folds)
+    for fold in folds:  # no class is left out as a whole
+        assert (np.bincount(codes[fold], minlength=codes.max() + 1) < np.bincount(codes)).all()
+
+
+def test_folds_keep_consecutive_samples_together():
+    codes = np.repeat([0, 1], 20)
+    for fold in left_out_folds(codes):
+        for c in (0, 1):
+            rows = fold[codes[fold] == c]
+            assert np.ptp(rows) == len(rows) - 1 == 3
+
+
+def test_errors_are_those_of_scikit_learn(rng):
+    codes = np.arange(90) % 3
+    Z = rng.normal(size=(90, 2)) + codes[:, None]
+    left_out = np.arange(0, 90, 4)
+    others = np.setdiff1d(np.arange(90), left_out)
+    expected = np.mean(
+        [
+            KNeighborsClassifier(k).fit(Z[others], codes[others]).predict(Z[left_out])
+            != codes[left_out]
+            for k in (1, 3, 5)
+        ],
+        axis=0,
+    )
+    np.testing.assert_allclose(neighbor_errors(Z, codes, left_out), expected)
+
+
+class TestSelection:
+    codes = np.arange(300) % 2
+    X = np.c_[codes * 1.0, np.random.default_rng(0).normal(size=300)]
+
+    def select(self, separation, max_iter=200, n_iter=10**6):
+        """Select with a path whose metric weights the informative feature by a function."""
+
+        def run(_, after_iteration):
+            for i in range(min(max_iter, n_iter) + 1):
+                if after_iteration(i, np.diag([separation(i), 1.0])):
+                    break
+
+        return select_n_iter(run, self.X, self.codes, None, max_iter=max_iter)
+
+    def test_default_if_nothing_is_better(self):
+        path = self.select(lambda _: 0.1)
+        assert path.n_iter == DEFAULT_N_ITER
+        assert np.ptp(path.errors) == 0
+
+    def test_few_iterations(self):
+        path = self.select(lambda i: 10.0 if i <= 3 else 0.0)
+        assert path.n_iter <= 2
+        assert path.errors[0] == 0
+        assert path.checkpoints[-1] < 64  # the path ends early
+
+    def test_many_iterations(self):
+        path = self.select(lambda i: 10.0 * (i > 11) + 0.1 * i)
+        assert path.n_iter >= 16
+
+    def test_maximum(self):
+        assert self.select(lambda i: 0.1 * i, max_iter=5).n_iter == 5
+        assert self.select(lambda i: 10.0 if i == 0 else 0.0, max_iter=1).n_iter in (0, 1)
+
+    def test_path_that_converges_early(self):
+        path = self.select(lambda _: 10.0, n_iter=4)
+        assert path.n_iter == DEFAULT_N_ITER
+        assert (path.errors == 0).all()
+
+
+def test_estimator_reports_the_path():
+    X, y = smooth_curves(0, n_points=20, n_classes=4, n_curves=12)
+    fitted = LMNN().fit(X, y)
+    checkpoints, errors = fitted.validation_path_.T
+    assert checkpoints[0] == 0
+    assert fitted.n_iter_ in checkpoints
+    assert ((errors >= 0) & (errors <= 1)).all()
+    again = LMNN().fit(X, y)
+    np.testing.assert_array_equal(fitted.components_, again.components_)
+    assert LMNN(early_stopping=False).fit(X, y).validation_path_.shape == (0, 2)
+
+
+def test_threads():
+    X, y = smooth_curves(1, n_points=20, n_classes=4, n_curves=12)
+    fits = [LMNN(n_jobs=n).fit(X, y) for n in (None, 2)]
+    assert fits[0].components_.tobytes() == fits[1].components_.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore:.* classes have .* samples, too few:UserWarning")
+@pytest.mark.filterwarnings("ignore:Classes .* have .* samples, too few:UserWarning")
+@pytest.mark.parametrize("size", [2, 3])
+def test_classes_of_few_samples(rng, size):
+    codes = np.repeat(np.arange(60), size)
+    X = rng.normal(size=(60, 5))[codes] + 0.3 * rng.normal(size=(len(codes), 5))
+    fitted = LMNN().fit(X, codes)
+    assert np.isfinite(fitted.components_).all()
+    assert len(fitted.validation_path_)
+
+
+def test_no_sample_can_be_left_out():
+    # With one pair of samples, leaving one out leaves no target.
+    X = np.array([[0.0, 1.0], [0.1, 1.0], [5.0, 5.0]])
+    with pytest.warns(UserWarning, match="too few"):
+        fitted = LMNN(1, init="identity").fit(X, [0, 0, 1])
+    assert fitted.validation_path_.shape == (0, 2)
+    assert np.isfinite(fitted.components_).all()
+
+
+def test_left_out_samples_are_limited(monkeypatch):
+    monkeypatch.setattr(early_stopping, "N_LEFT_OUT", 10)
+    X, y = smooth_curves(2, n_points=10, n_classes=3, n_curves=20)
+    runs = []
+    select_n_iter(
+        lambda train, after: runs.append(train) or after(0, np.eye(10)), X, y, None, max_iter=5
+    )
+    assert len(runs) == 1
+    assert len(runs[0]) == 48

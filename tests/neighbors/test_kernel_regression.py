@@ -1,0 +1,154 @@
+"""Kernel regression against loops over pairs of samples."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_diabetes
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+
+from genmetric import KernelRegressor, _chunks
+from genmetric.neighbors import _kernel_regression as module
+from genmetric.neighbors import kernel_regression, leave_one_out_errors
+
+
+def data(seed=0, n=40, d=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def naive(x, X, y, h, weight=None):
+    weight = np.ones(len(X)) if weight is None else weight
+    k = [w * np.exp(-sum((x - xi) ** 2) / (2 * h**2)) for xi, w in zip(X, weight, strict=True)]
+    return float(np.dot(k, y) / np.sum(k))
+
+
+@given(st.integers(0, 10**6), st.floats(0.3, 10))
+@settings(max_examples=25, deadline=None)
+def test_predictions_equal_a_loop(seed, h):
+    X, y = data(seed)
+    queries = X[:5] + 0.1
+    weight = np.random.default_rng(seed).uniform(0.5, 3, len(X))
+    expected = [naive(q, X, y, h, weight) for q in queries]
+    found = kernel_regression(queries, X, y, h, sample_weight=weight)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=15, deadline=None)
+def test_leave_one_out_errors_equal_a_loop(seed):
+    X, y = data(seed, n=25)
+    # Squared bandwidths that halve take the fast path, the others do not.
+    bandwidths = np.array([0.5, np.sqrt(0.5), 1.0, 3.0, 3.1])
+    found = leave_one_out_errors(X, y, bandwidths)
+    for h, error in zip(bandwidths, found, strict=True):
+        others = [np.delete(np.arange(25), i) for i in range(25)]
+        expected = [naive(X[i], X[o], y[o], h) - y[i] for i, o in enumerate(others)]
+        assert error == pytest.approx(np.mean(np.square(expected)), rel=1e-8)
+
+
+def test_a_weight_of_two_is_the_sample_twice():
+    X, y = data()
+    weight = np.random.default_rng(1).integers(0, 4, len(X))
+    repeated = np.repeat(np.arange(len(X)), weight)
+    a = KernelRegressor().fit(X, y, sample_weight=weight)
+    b = KernelRegressor().fit(X[repeated], y[repeated])
+    assert a.bandwidth_ == pytest.approx(b.bandwidth_, rel=1e-6)
+    assert a.loo_error_ == pytest.approx(b.loo_error_, rel=1e-8)
+    np.testing.assert_allclose(a.predict(X), b.predict(X), rtol=1e-6, atol=1e-9)
+
+
+def test_the_selected_bandwidth_has_the_smallest_error():
+    X, y = load_diabetes(return_X_y=True)
+    X = X - X.mean(axis=0)
+    search = module.select_bandwidth(X, y)
+    wide = np.geomspace(search.bandwidth / 100, search.bandwidth * 100, 300)
+    assert search.error <= leave_one_out_errors(X, y, wide).min() * (1 + 1e-4)
+
+
+def test_limits_of_the_bandwidth():
+    X, y = data()
+    new = X[:7] + 1e-3
+    nearest = KernelRegressor(bandwidth=1e-300).fit(X, y).predict(new)
+    np.testing.assert_allclose(nearest, y[:7])
+    mean = KernelRegressor(bandwidth=1e300).fit(X, y).predict(new)
+    np.testing.assert_allclose(mean, y.mean())
+
+
+def test_result_independent_of_chunks_and_n_jobs(monkeypatch):
+    X, y = data(n=300)
+    whole = KernelRegressor().fit(X, y)
+    monkeypatch.setattr(_chunks, "CHUNK_BYTES", 2**16)
+    one, three = (KernelRegressor(n_jobs=jobs).fit(X, y) for jobs in (1, 3))
+    np.testing.assert_array_equal(one.predict(X), three.predict(X))
+    np.testing.assert_allclose(one.predict(X), whole.predict(X), rtol=1e-10)
+
+
+def test_many_samples_average_some_errors(monkeypatch):
+    X, y = data(n=400)
+    exact = KernelRegressor().fit(X, y).bandwidth_
+    monkeypatch.setattr(module, "MAX_LOO_SAMPLES", 200)
+    assert KernelRegressor().fit(X, y).bandwidth_ == pytest.approx(exact, rel=0.5)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_scales_of_the_samples(scale):
+    X, y = data()
+    plain = KernelRegressor().fit(X, y)
+    scaled = KernelRegressor().fit(scale * X, y)
+    np.testing.assert_allclose(scaled.predict(scale * X), plain.predict(X), rtol=1e-6)
+    assert scaled.bandwidth_ == pytest.approx(scale * plain.bandwidth_, rel=1e-6)
+
+
+@pytest.mark.parametrize(("shift", "scale"), [(1e6, 1.0), (0.0, 1e-100), (-3.0, 1e100)])
+def test_shift_and_scale_of_the_targets(shift, scale):
+    X, y = data()
+    plain = KernelRegressor().fit(X, y)
+    moved = KernelRegressor().fit(X, shift + scale * y)
+    assert moved.bandwidth_ == pytest.approx(plain.bandwidth_, rel=1e-3)
+    np.testing.assert_allclose(moved.predict(X), shift + scale * plain.predict(X), rtol=1e-5)
+
+
+def test_a_metric_is_cloned_and_fitted():
+    X, y = data()
+    metric = PCA(2)
+    fitted = KernelRegressor(metric).fit(X, y)
+    assert not hasattr(metric, "components_")
+    z = fitted.metric_estimator_.transform(X)
+    np.testing.assert_allclose(fitted.predict(X), KernelRegressor().fit(z, y).predict(z))
+    frozen = KernelRegressor(FrozenEstimator(PCA(2).fit(X))).fit(X, y)
+    np.testing.assert_allclose(frozen.predict(X), fitted.predict(X))
+
+
+def test_equal_samples_predict_their_mean():
+    fitted = KernelRegressor().fit(np.ones((5, 2)), np.arange(5.0))
+    np.testing.assert_allclose(fitted.predict(np.ones((1, 2))), [2.0])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.array(["a", "b"] * 20), "expects numeric targets.*GenerativeMetric"),
+        (np.r_[np.nan, np.ones(39)], "Input y contains NaN"),
+        (np.r_[np.inf, np.ones(39)], "Input y contains infinity"),
+        (np.full(40, 1e200), "squares overflow float64. Divide y"),
+        (np.ones(30), "inconsistent numbers of samples"),
+        (None, "requires y to be passed"),
+    ],
+)
+def test_invalid_targets(y, message):
+    with pytest.raises(ValueError, match=message):
+        KernelRegressor().fit(data()[0], y)
+
+
+@pytest.mark.parametrize("bandwidth", [0, -1.0, np.nan, np.inf, "auto", True])
+def test_invalid_bandwidth(bandwidth):
+    with pytest.raises(ValueError, match="bandwidth must be None or a number > 0; got"):
+        KernelRegressor(bandwidth=bandwidth).fit(*data())
+
+
+def test_invalid_metric():
+    with pytest.raises(ValueError, match="metric must be None or an object with the methods fit"):
+        KernelRegressor(metric="euclidean").fit(*data())
