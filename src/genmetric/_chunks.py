@@ -46,7 +46,8 @@ class _BlasLimit:
     """Process-wide limit of BLAS threads with a count of its users."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Reentrant, for a signal handler that forks while this thread holds the lock.
+        self._lock = threading.RLock()
         self._users = 0
         self._own = threading.local()
         self._limiter: Any = None
@@ -74,15 +75,30 @@ class _BlasLimit:
                 self._limiter = None
                 _free_control()
 
-    def after_fork(self) -> None:
+    def before_fork(self) -> None:
+        """Wait until no thread sets the limit.
+
+        OpenBLAS holds a lock of its own while it does, which the child would never see released.
+        """
+        self._lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        """Let other threads set the limit again."""
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
         """Reset the state in a forked process, which has only the current thread."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._users = self.depth
 
 
 _limit = _BlasLimit()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_limit.after_fork)
+    os.register_at_fork(
+        before=_limit.before_fork,
+        after_in_parent=_limit.after_fork_in_parent,
+        after_in_child=_limit.after_fork_in_child,
+    )
 
 
 @contextmanager
