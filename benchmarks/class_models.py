@@ -29,7 +29,7 @@ CURVED = {
         n, noise=0.12, factor=0.5, random_state=seed
     ),
 }
-#: Sets and how many rows to learn from: fewer in a class than there are features.
+#: Datasets and numbers of training samples: fewer per class than features.
 SHORT = [
     ("ionosphere", 30),
     ("ionosphere", 60),
@@ -37,7 +37,7 @@ SHORT = [
     ("digits", 150),
     ("digits", 300),
 ]
-#: Sets of classes with many rows, and the rows to learn from.
+#: Datasets with many samples per class, and numbers of training samples.
 LONG = [("vehicle", 500), ("ionosphere", 250), ("segment", 1000)]
 
 GAUSSIANS = {
@@ -72,7 +72,7 @@ FACTORS = GAUSSIANS | {
 
 
 def curved(make, seed):
-    """Training and test rows: two features that matter, four of noise, rotated out of sight."""
+    """Training and test samples: two informative features and four of noise, rotated."""
     n_features = 2 + N_NOISE
     rotation = np.linalg.qr(np.random.default_rng(99).normal(size=(n_features, n_features)))[0]
     parts = []
@@ -85,7 +85,7 @@ def curved(make, seed):
 
 
 def part_of(X, y, n_train, seed):
-    """A stratified part to learn from, features standardised by it; the rest is the test."""
+    """Make a stratified split with features standardised on the training samples."""
     train, test, y_train, y_test = train_test_split(
         X, y, train_size=n_train, stratify=y, random_state=seed
     )
@@ -94,7 +94,7 @@ def part_of(X, y, n_train, seed):
 
 
 def compare(table, name, methods, make, n_splits):
-    """One row of a table: errors of all methods over the splits."""
+    """Add one line to a table: errors of all methods over the splits."""
     errors = {method: [] for method in methods}
     for seed in range(n_splits):
         train, test, y_train, y_test = make(seed)
@@ -120,7 +120,7 @@ def real_sets(table, cases, methods, n_splits):
 
 
 def likelihoods(n_splits):
-    """How likely test rows are under the model of their own class: the models by themselves."""
+    """Compare the log-densities of test samples under the models of their own class."""
     models = {
         "Gaussian": GaussianModel(),
         "1 factor": FactorModel(1),
@@ -128,7 +128,10 @@ def likelihoods(n_splits):
         "factors by cv": FactorModel("cv"),
         "2 principal": FactorModel(noise="isotropic"),
     }
-    table = Table("Median log-density of test rows under their own class", ["set", "rows", *models])
+    table = Table(
+        "Median log-density of test samples under their own class",
+        ["dataset", "training samples", *models],
+    )
     for name, n_train in SHORT:
         data = load(name)
         if data is None:
@@ -141,7 +144,7 @@ def likelihoods(n_splits):
                     model.fit(train[y_train == c]).log_density(test[y_test == c])
                     for c in np.unique(y_train)
                 ]
-        # The median: a feature that is constant in a class makes some rows as unlikely as you like.
+        # The median, because a constant feature of a class makes some log-densities arbitrarily low.
         cells = [f"{np.median(np.concatenate(values)):.1f}" for values in found.values()]
         table.add(name, f"{n_train} x {train.shape[1]}", *cells)
     return table
@@ -153,17 +156,24 @@ def main():
     options = parser.parse_args()
     tables = [
         Table(
-            "Curved classes, four features of noise: error in per cent", ["set", "rows", *MIXTURES]
+            "Curved classes, four features of noise: error in per cent",
+            ["dataset", "training samples", *MIXTURES],
         )
     ]
     for name, make in CURVED.items():
         compare(tables[0], name, MIXTURES, lambda s, m=make: curved(m, s), options.splits)
     tables.append(
-        Table("Mixtures on measured classes: error in per cent", ["set", "rows", *MIXTURES])
+        Table(
+            "Mixtures on real datasets: error in per cent",
+            ["dataset", "training samples", *MIXTURES],
+        )
     )
     real_sets(tables[-1], LONG, MIXTURES, options.splits)
     tables.append(
-        Table("Fewer rows in a class than features: error in per cent", ["set", "rows", *FACTORS])
+        Table(
+            "Fewer samples per class than features: error in per cent",
+            ["dataset", "training samples", *FACTORS],
+        )
     )
     real_sets(tables[-1], SHORT, FACTORS, options.splits)
     tables.append(likelihoods(options.splits))

@@ -63,7 +63,7 @@ def energies():
     """Energies against votes in the space of the same metric, k = 3."""
     table = Table(
         "EnergyClassifier against brute-force KNeighborsClassifier",
-        ["data", "classifier", "method", "error, %", "us a query", "times the votes"],
+        ["data", "classifier", "method", "error, %", "µs per query", "relative to votes"],
     )
     for name, X, y, Z, labels in data_sets():
         metric = GenerativeMetric(shrinkage=None, n_jobs=-1).fit(X, y)
@@ -83,14 +83,14 @@ def energies():
 
 
 def local():
-    """Queries a second with a metric for each, and the rows that were looked at, k = 5.
+    """Queries per second with a metric for each, and the fraction of samples examined, k = 5.
 
-    Examined are the pairs of a query and a training row whose distance in the query's metric was
+    Examined are the pairs of a query and a training sample whose distance in the query's metric was
     evaluated in full; the lower bound ruled out the others.
     """
     table = Table(
         "LocalMetricClassifier",
-        ["data", "interpolation", "error, %", "queries a second", "rows examined, %"],
+        ["data", "interpolation", "error, %", "queries per second", "samples examined, %"],
     )
     for name, X, y, Z, labels in data_sets():
         frame, codes = Scaling.of(X), np.unique(y, return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""Where the resolvent solver overtakes the dense one: what `solver="auto"` is made from."""
+"""Sizes from which on the resolvent solver is faster than the dense one, for `solver="auto"`."""
 
 from measure import Table, gaussian_classes, progress, seconds, short
 from solvers import problem
@@ -7,10 +7,10 @@ from genmetric.geometry._summation import choose_solver, sum_local_metrics
 
 
 def crossover():
-    """Time of the dense way over that of the resolvent, and what auto takes."""
+    """Measure the time of the dense solver relative to the resolvent solver, and what auto selects."""
     rows = (200, 1000, 4000, 16000)
     table = Table(
-        "Dense time over resolvent time (+: auto takes the resolvent), one thread",
+        "Dense time divided by resolvent time (+: auto selects the resolvent solver), one thread",
         ["classes", "D", *(f"N = {n}" for n in rows)],
     )
     worst = 1.0
@@ -36,6 +36,6 @@ def crossover():
                 worst = max(worst, times[auto] / times["dense"])
                 cells.append(short(ratio) + (" +" if auto == "resolvent" else ""))
             table.add(n_classes, D, *cells)
-    table.lines.append(f"\nThe slowest choice of auto against dense: {worst:.2f}x its time.")
+    table.lines.append(f"\nWorst selection of auto compared with dense: {worst:.2f}x its time.")
     print(table.lines[-1])
     return table

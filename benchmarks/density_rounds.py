@@ -1,4 +1,4 @@
-"""Density-weighted metrics: all rounds of M^KDE against the bare passes over pairs they make."""
+"""Density-weighted metrics: all iterations of "kde" against their passes over pairs of samples."""
 
 import numpy as np
 from measure import Table, gaussian_classes, progress, seconds, short
@@ -11,7 +11,7 @@ ROWS = 64
 
 
 def bare_pass(z, rate):
-    """One sum of Gaussian kernels over all pairs of rows: a product, an exponential, a sum."""
+    """Sum Gaussian kernels over all pairs of samples: a product, an exponential, a sum."""
     squares = np.einsum("ij,ij->i", z, z)
     sums = np.empty(len(z))
     for start in range(0, len(z), ROWS):
@@ -22,7 +22,7 @@ def bare_pass(z, rate):
 
 
 def count_passes(metric, X, y):
-    """Passes over all pairs of rows that a fit makes."""
+    """Count the passes over all pairs of samples in a fit."""
     made = []
     call = rounds.KernelLogDensity.__call__
 
@@ -40,14 +40,14 @@ def count_passes(metric, X, y):
 
 
 def density_rounds():
-    """Time of "kde" and "gmm" with all their rounds, in units of M^UNI and of bare passes."""
+    """Measure "kde" and "gmm" with all iterations, relative to "uniform" and to single passes."""
     table = Table(
         "Density-weighted metrics, one thread, 4 classes",
-        ["rows", "features", "M^UNI, s", "M^GMM / M^UNI", "rounds of M^KDE", "passes", "M^KDE, s",
-         "M^KDE / its bare passes"],
+        ["samples", "features", "uniform, s", "gmm / uniform", "iterations of kde", "passes", "kde, s",
+         "kde / its passes"],
     )  # fmt: skip
     for n_rows, n_features in [(500, 18), (2000, 18), (2000, 40), (5000, 18)]:
-        progress(f"density rounds, {n_rows} rows, {n_features} features")
+        progress(f"density weighting, {n_rows} samples, {n_features} features")
         X, y = gaussian_classes(4, n_features, n_rows)
         kde = GenerativeMetric("kde")
         passes = count_passes(kde, X, y)

@@ -1,4 +1,4 @@
-"""How the time of a fit grows with rows and features, and the memory it takes."""
+"""Time of a fit against the numbers of samples and features, and its memory."""
 
 import subprocess
 import sys
@@ -17,8 +17,8 @@ def slope(sizes, times):
 
 
 def with_features():
-    """Time of the sum against D, at 2000 rows of two classes."""
-    table = Table("Growth with D, two classes, 4000 rows", ["D", "seconds", "slope so far"])
+    """Time of the sum against D, with 4000 samples of two classes."""
+    table = Table("Growth with D, two classes, 4000 samples", ["D", "seconds", "slope so far"])
     sizes, times = [], []
     for D in (160, 226, 320, 452, 640):
         progress(f"growth, D = {D}")
@@ -30,7 +30,7 @@ def with_features():
 
 
 def with_rows():
-    """Time of a fit against N, at 20 features of two classes."""
+    """Time of a fit against N, with 20 features and two classes."""
     table = Table("Growth with N, two classes, D = 20", ["N", "seconds", "slope so far"])
     sizes, times = [], []
     for n in (10_000, 31_623, 100_000, 316_228, 1_000_000):
@@ -43,9 +43,10 @@ def with_rows():
 
 
 def memory():
-    """Peak memory of one fit of a million rows above the input, in a process of its own."""
+    """Peak memory of one fit of a million samples above the input, in a separate process."""
     table = Table(
-        "One million rows, D = 50", ["classes", "threads", "input MB", "peak above it, MB", "s"]
+        "One million samples, D = 50",
+        ["classes", "threads", "input MB", "peak above it, MB", "seconds"],
     )
     with tempfile.TemporaryDirectory() as folder:
         for n_classes in (2, 3):
@@ -61,7 +62,7 @@ def memory():
 
 
 def _fit_a_million(folder, n_jobs):
-    # Loaded, not made here: making the rows takes more memory than the fit.
+    # Loaded, not generated here: generating the samples takes more memory than the fit.
     X, y = np.load(f"{folder}/X.npy"), np.load(f"{folder}/y.npy")
     small = slice(0, 20_000)
     GenerativeMetric().fit(X[small], y[small])  # imports and first calls

@@ -1,4 +1,4 @@
-"""What all benchmarks share: times, peaks of memory, data, and tables."""
+"""Times, peaks of memory, data and tables for all benchmarks."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ def seconds(function, repeats=3, at_least=0.0):
 
 
 def peak_megabytes(function):
-    """Largest memory that a call allocates on top of what there is, in MB."""
+    """Largest memory that a call allocates, in MB."""
     tracemalloc.start()
     try:
         function()
@@ -41,7 +41,7 @@ def relative(a, b):
 
 
 def gaussian_classes(n_classes, n_features, n_rows, seed=0):
-    """Gaussian classes of unlike covariance, in equal shares, rows shuffled."""
+    """Gaussian classes with different covariances and equal numbers of samples, shuffled."""
     rng = np.random.default_rng(seed)
     shape = (n_features, n_features)
     rows = []
@@ -56,7 +56,7 @@ def gaussian_classes(n_classes, n_features, n_rows, seed=0):
 
 
 def mnist_pca(n_features):
-    """Deskewed MNIST training images by principal components, or None where MNIST is missing."""
+    """Principal components of deskewed MNIST training images, or None if MNIST is missing."""
     data_dir = os.environ.get("GENMETRIC_DATA", "data")
     if not (Path(data_dir) / "mnist.npz").exists():
         return None

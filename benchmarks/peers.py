@@ -1,4 +1,4 @@
-"""Against what people use instead: time to fit, and error of nearest neighbours after it."""
+"""Other methods: time of a fit, and error of nearest neighbours after it."""
 
 import warnings
 
@@ -35,10 +35,10 @@ def _sets():
 
 
 def peers():
-    """4000 training rows; error of 3 nearest neighbours on the rest."""
+    """Fit on 4000 training samples; error of 3 nearest neighbours on the others."""
     table = Table(
-        "Peers on 4000 training rows, error of 3 nearest neighbours",
-        ["data", "method", "fit, s", "GenerativeMetric is faster by", "error, %"],
+        "Other methods on 4000 training samples, error of 3 nearest neighbours",
+        ["data", "method", "fit, s", "relative to GenerativeMetric", "error, %"],
     )
     for name, X, y, X_test, y_test in _sets():
         methods = {

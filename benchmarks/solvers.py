@@ -16,20 +16,20 @@ from genmetric.datasets import load_letter
 from genmetric.density import Scaling, class_statistics, fit_gaussians
 from genmetric.geometry._summation import choose_solver, sum_local_metrics
 
-# The dense way is linear in the rows; where it takes minutes, fewer rows tell its time a row.
+# The time of the dense solver is linear in the number of samples. If it takes minutes, it is measured on fewer.
 DENSE_ROWS = {164: 1500, 320: 500, 640: 150}
 N_ROWS = 4000
 
 
 def problem(X, y, shrinkage="auto"):
-    """Class models of all rows, and the frame they are in."""
+    """Fit the class models on all samples, and return them with their scaling."""
     frame = Scaling.of(X)
     stats = class_statistics(X, y, int(y.max()) + 1, frame=frame)
     return fit_gaussians(stats, shrinkage=shrinkage), frame
 
 
 def compare(table, name, X, y, *, shrinkage="auto", tol=1e-2, n_dense=None, n_jobs=1):
-    """One line of a table: time a row of both solvers, on the same rows."""
+    """Add one line to a table: time per sample of both solvers, on the same samples."""
     models, frame = problem(X, y, shrinkage)
     rows = X[np.random.default_rng(0).permutation(len(X))[:N_ROWS]]
     few = rows[: n_dense or len(rows)]
@@ -65,13 +65,13 @@ COLUMNS = [
     "two threads",
     "error of M",
     "peak MB",
-    "auto takes",
+    "auto selects",
 ]
 
 
 def two_classes():
     """Two Gaussian classes, D from 10 to 640."""
-    table = Table(f"Two classes, {N_ROWS} rows, one thread", COLUMNS)
+    table = Table(f"Two classes, {N_ROWS} samples, one thread", COLUMNS)
     for D in (10, 20, 40, 80, 164, 320, 640):
         progress(f"two classes, D = {D}")
         X, y = gaussian_classes(2, D, max(N_ROWS, 6 * D))
@@ -81,7 +81,7 @@ def two_classes():
 
 def ten_classes():
     """Ten classes of MNIST, or of Gaussians, and the 26 of Letters."""
-    table = Table(f"Ten classes and more, {N_ROWS} rows, one thread, tol = 1e-2", COLUMNS)
+    table = Table(f"Ten classes and more, {N_ROWS} samples, one thread, class_tol = 1e-2", COLUMNS)
     for D in (40, 164):
         progress(f"ten classes, D = {D}")
         digits = mnist_pca(D)
@@ -98,10 +98,10 @@ def ten_classes():
 
 
 def third_classes():
-    """Rows at which three classes matter: what leaving out and interpolating cost."""
+    """Measure samples at which three classes matter: neglecting one against interpolation."""
     table = Table(
-        "The whole of MNIST-PCA-40 (60000 rows), one thread",
-        ["shrinkage", "tol", "third classes", "seconds", "faster by", "error of M"],
+        "All of MNIST-PCA-40 (60000 samples), one thread",
+        ["shrinkage", "class_tol", "third classes", "seconds", "faster by", "error of M"],
     )
     digits = mnist_pca(40)
     if digits is None:

@@ -53,9 +53,9 @@ def one_candidate(interpolation):
 #: Methods to compare: name, metric, and k if the metric does not select it.
 METHODS = {
     "Euclidean, k=5": lambda: (GenerativeMetric(interpolation=0.0), 5),
-    "Euclidean, k chosen": lambda: (one_candidate(0.0), None),
+    "Euclidean, k selected": lambda: (one_candidate(0.0), None),
     "GenerativeMetric, k=5": lambda: (GenerativeMetric(), 5),
-    "GenerativeMetric, k chosen": lambda: (one_candidate(1.0), None),
+    "GenerativeMetric, k selected": lambda: (one_candidate(1.0), None),
     "CV, cv=None": lambda: (GenerativeMetricCV(cv=None), None),
     "CV": lambda: (GenerativeMetricCV(), None),
 }
@@ -73,7 +73,7 @@ def load(name):
 
 
 def split(X, y, share, seed):
-    """A stratified split, features standardised by the training rows."""
+    """Make a stratified split, with features standardised on the training samples."""
     train, test, y_train, y_test = train_test_split(
         X, y, train_size=share, stratify=y, random_state=seed
     )
@@ -82,7 +82,7 @@ def split(X, y, share, seed):
 
 
 def test_error(method, data, seed):
-    """Error on the test rows, and what was chosen."""
+    """Return the error on the test samples and the selected parameters."""
     train, test, y_train, y_test = data
     metric, k = METHODS[method]()
     metric.set_params(random_state=seed).fit(train, y_train)
@@ -95,9 +95,9 @@ def test_error(method, data, seed):
 def errors_table(names, share, n_splits, first_split):
     """Errors of all methods on all sets, mean ranks, and what the tuned metric chose."""
     table = Table(
-        f"Error in per cent, {share:.0%} of the rows to learn from: mean ± standard error of "
+        f"Error in per cent, {share:.0%} training samples: mean ± standard error of "
         f"{n_splits} splits",
-        ["set", "rows", "features", *METHODS],
+        ["dataset", "samples", "features", *METHODS],
     )
     means, chosen = [], {}
     for name in names:
@@ -131,7 +131,7 @@ def times_table(names):
     """Time of a fit, and of the tuned ones as multiples of it."""
     table = Table(
         "Time of a fit: multiples of one GenerativeMetric, one thread",
-        ["set", "rows", "features", "GenerativeMetric, ms", "CV, cv=None", "CV"],
+        ["dataset", "samples", "features", "GenerativeMetric, ms", "CV, cv=None", "CV"],
     )
     for name in names:
         data = load(name)
@@ -164,8 +164,8 @@ def main():
         tables.append(table)
         picks.append(chosen)
     choice = Table(
-        "What was chosen most often: shrinkage, interpolation (times)",
-        ["set", *(f"{share:.0%}" for share in options.shares)],
+        "Parameters selected most often: shrinkage, interpolation (number of splits)",
+        ["dataset", *(f"{share:.0%}" for share in options.shares)],
     )
     for name in picks[0]:
         choice.add(name, *(chosen[name] for chosen in picks))

@@ -459,16 +459,15 @@ def methods_table() -> str:
     Returns
     -------
     str
-        One line per method: key, label, targets, symbol in the paper, capabilities, description.
+        One line per method: key, label, targets, capabilities, description.
     """
     lines = [
-        "| `--method` | name | target | in the paper | transform | proba | stream | description |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| `--method` | name | target | transform | proba | stream | description |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for m in METHODS.values():
         marks = ["yes" if has else "" for has in (m.transforms, m.probabilities, m.streams)]
-        symbol = f"`{m.symbol}`" if m.symbol else ""
         target = " or ".join(_TARGETS[task] for task in m.tasks)
-        cells = [f"`{m.key}`", m.row_label, target, symbol, *marks, m.description]
+        cells = [f"`{m.key}`", m.row_label, target, *marks, m.description]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
