@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import genmetric._chunks as chunks
-import genmetric.metric._mlkr as mlkr
-from genmetric import MLKR, GenerativeRegressionMetric
+import genmetric.metric._mlkr_training as training
+from genmetric import MLKR, GenerativeRegressionMetric, KernelRegressor
 from genmetric.metric import mlkr_objective
 
 
@@ -113,6 +115,7 @@ class TestEstimator:
         metric = MLKR(
             n_components,
             init=init,
+            early_stopping=False,
             random_state=0,
             tol=1e-3,
             callback=lambda components, n_iter: seen.append((components, n_iter)),
@@ -135,7 +138,7 @@ class TestEstimator:
 
     @pytest.mark.parametrize("scale", [2.0**-300, 2.0**300])
     def test_invariant_to_scales_and_shifts(self, scale):
-        options = {"init": "identity", "tol": 1e-3}
+        options = {"init": "identity", "early_stopping": False, "tol": 1e-3}
         plain = MLKR(**options).fit(self.X, self.y)
         moved = MLKR(**options).fit(self.X * scale, 5 - 3 * self.y)
         np.testing.assert_allclose(moved.components_ * scale, plain.components_, atol=1e-4)
@@ -149,17 +152,17 @@ class TestEstimator:
 
     def test_weights(self):
         n = np.random.default_rng(0).integers(0, 3, 150)
-        weighted = MLKR(init="identity", tol=1e-3).fit(self.X, self.y, n)
-        X, y = np.repeat(self.X, n, axis=0), np.repeat(self.y, n)
-        repeated = MLKR(init="identity", tol=1e-3).fit(X, y)
+        metric = MLKR(init="identity", early_stopping=False, tol=1e-3)
+        weighted = clone(metric).fit(self.X, self.y, n)
+        repeated = metric.fit(np.repeat(self.X, n, axis=0), np.repeat(self.y, n))
         assert weighted.loo_error_ == pytest.approx(repeated.loo_error_, rel=1e-3)
 
     def test_start_with_the_lowest_error_after_some_iterations(self, monkeypatch):
         X, y = load_diabetes(return_X_y=True)
-        options = {"max_iter": mlkr._TRIAL_ITER, "tol": 0}
+        options = {"early_stopping": False, "max_iter": training._TRIAL_ITER, "tol": 0}
 
         def error(*scales):
-            monkeypatch.setattr(mlkr, "_START_SCALES", scales)
+            monkeypatch.setattr(training, "_START_SCALES", scales)
             with pytest.warns(ConvergenceWarning, match="did not converge"):
                 return MLKR(**options).fit(X[:200], y[:200]).loo_error_
 
@@ -169,8 +172,9 @@ class TestEstimator:
         assert error(2.0, 1.0) == min(apart)
 
     def test_array_as_init_keeps_its_scale(self):
-        fitted = MLKR(tol=1e-3).fit(self.X, self.y)
-        again = MLKR(init=fitted.components_, tol=1e-3).fit(self.X, self.y)
+        plain = {"early_stopping": False, "tol": 1e-3}
+        fitted = MLKR(**plain).fit(self.X, self.y)
+        again = MLKR(init=fitted.components_, **plain).fit(self.X, self.y)
         assert again.loo_error_ <= fitted.loo_error_ * (1 + 1e-9)
         with pytest.raises(ValueError, match="init has 10 rows, but n_components is 2"):
             MLKR(2, init=fitted.components_).fit(self.X, self.y)
@@ -181,11 +185,17 @@ class TestEstimator:
 
     def test_warning_at_max_iter(self):
         with pytest.warns(ConvergenceWarning, match="MLKR did not converge in max_iter=1"):
-            MLKR(max_iter=1, tol=0).fit(self.X, self.y)
+            MLKR(early_stopping=False, max_iter=1, tol=0).fit(self.X, self.y)
 
     def test_threads(self):
         fits = [MLKR(tol=1e-2, n_jobs=n).fit(self.X, self.y).components_ for n in (None, 2)]
         np.testing.assert_array_equal(*fits)
+
+    def test_callback_ends_the_fit(self):
+        options = {"early_stopping": False, "tol": 1e-3}
+        stopped = MLKR(callback=lambda _, n_iter: n_iter == 3, **options).fit(self.X, self.y)
+        assert stopped.n_iter_ == 3
+        assert stopped.loo_error_ > MLKR(**options).fit(self.X, self.y).loo_error_
 
     @pytest.mark.parametrize(
         ("y", "text"),
@@ -206,6 +216,7 @@ class TestEstimator:
         ("parameters", "text"),
         [
             ({"init": "lda"}, "init must be 'auto', 'identity'"),
+            ({"early_stopping": "auto"}, "early_stopping must be a bool"),
             ({"max_iter": 0}, "max_iter must be an integer >= 1"),
             ({"tol": 1e300}, r"tol must be a number in \[0, 1\]"),
             ({"n_components": 11}, "n_components"),
@@ -215,3 +226,73 @@ class TestEstimator:
     def test_invalid_parameters(self, parameters, text):
         with pytest.raises(ValueError, match=text):
             MLKR(**parameters).fit(self.X, self.y)
+
+
+class TestEarlyStopping:
+    def test_keeps_the_closed_form_on_noise(self):
+        # The leave-one-out error of the training samples falls, that of new samples rises.
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(300, 8))
+        y = X[:, 0] + 2 * rng.normal(size=300)
+        errors = {}
+        for name, metric in {
+            "closed form": GenerativeRegressionMetric(),
+            "default": MLKR(),
+            "plain": MLKR(early_stopping=False),
+        }.items():
+            metric.fit(X[:150], y[:150])
+            model = KernelRegressor().fit(metric.transform(X[:150]), y[:150])
+            errors[name] = 1 - model.score(metric.transform(X[150:]), y[150:])
+        assert errors["default"] < errors["closed form"] + 0.02
+        assert errors["plain"] > errors["default"] + 0.3
+
+    def test_selects_iterations_where_they_help(self):
+        X, y = make_friedman1(300, random_state=0)
+        fitted = MLKR().fit(X, y)
+        checkpoints, errors = fitted.validation_path_.T
+        assert fitted.n_iter_ in checkpoints
+        assert fitted.n_iter_ > 2
+        assert errors[np.flatnonzero(checkpoints == fitted.n_iter_)[0]] < errors[0] / 2
+
+    def test_no_iterations_is_the_initial_metric(self, monkeypatch):
+        X, y = make_friedman1(100, random_state=0)
+        monkeypatch.setattr(training, "left_out_folds", lambda _: [])
+        fitted = MLKR().fit(X, y)
+        assert fitted.n_iter_ == 1
+        assert fitted.validation_path_.shape == (0, 2)
+        expected = GenerativeRegressionMetric().fit(X, y).metric_
+        np.testing.assert_allclose(
+            fitted.metric_ / np.trace(fitted.metric_), expected / np.trace(expected), atol=1e-12
+        )
+        value, _ = mlkr_objective(fitted.components_, X - X.mean(axis=0), y)
+        assert fitted.loo_error_ == pytest.approx(value / 100, rel=1e-8)
+
+    def test_left_out_errors_are_those_of_kernel_regression(self):
+        X, y = load_diabetes(return_X_y=True)
+        X, y = StandardScaler().fit_transform(X[:100]), y[:100]
+        fitted = MLKR(init="identity", max_iter=1).fit(X, y)
+        z = (y - y.mean()) / y.std()
+        squares = []
+        for train, left_out in training._target_folds(z):
+            start = MLKR(init="identity").set_params(max_iter=1)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(training, "left_out_folds", lambda _: [])
+                L = start.fit(X[train], y[train]).components_
+            model = KernelRegressor(bandwidth=np.sqrt(0.5)).fit(X[train] @ L.T, z[train])
+            squares.append((model.predict(X[left_out] @ L.T) - z[left_out]) ** 2)
+        np.testing.assert_allclose(fitted.validation_path_[0, 1], np.concatenate(squares).mean())
+
+    def test_folds_have_all_parts_of_the_target(self):
+        y = np.sort(np.random.default_rng(0).exponential(size=200))
+        folds = list(training._target_folds(y))
+        left_out = np.concatenate([fold for _, fold in folds])
+        np.testing.assert_array_equal(np.sort(left_out), np.arange(200))
+        for train, fold in folds:
+            np.testing.assert_array_equal(np.bincount(fold // 40), np.full(5, 8))
+            np.testing.assert_array_equal(np.union1d(train, fold), np.arange(200))
+
+    @pytest.mark.parametrize("n", [3, 4, 5, 8])
+    def test_few_samples(self, n):
+        X = np.random.default_rng(n).normal(size=(n, 2))
+        fitted = MLKR().fit(X, X[:, 0])
+        assert np.isfinite(fitted.components_).all()

@@ -6,6 +6,7 @@ votes with one tie rule, `select_n_neighbors` selects their number by leave-one-
 `FaissNeighborsTransformer` searches among many rows.
 """
 
+from genmetric._nadaraya_watson import kernel_regression
 from genmetric._search import Neighbors, nearest_neighbors
 from genmetric._votes import (
     NeighborSelection,
@@ -28,11 +29,7 @@ from genmetric.neighbors._energy import (
 from genmetric.neighbors._energy_classifier import EnergyClassifier
 from genmetric.neighbors._energy_race import least_energies
 from genmetric.neighbors._faiss_transformer import FaissNeighborsTransformer
-from genmetric.neighbors._kernel_regression import (
-    kernel_regression,
-    leave_one_out_errors,
-    select_bandwidth,
-)
+from genmetric.neighbors._kernel_regression import leave_one_out_errors, select_bandwidth
 from genmetric.neighbors._kernel_regressor import KernelRegressor
 from genmetric.neighbors._local_classifier import LocalMetricClassifier
 from genmetric.neighbors._local_search import (

@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from genmetric._nadaraya_watson import kernel_regression
 from genmetric._parameters import N_JOBS, HasMethods, Interval, ParameterRules, check_parameters
 from genmetric._rollback import restore_on_error
 from genmetric._typing import ArrayLike, FloatArray
 from genmetric._validation import check_weights, numeric_targets, refuse_lazy
 from genmetric.density._scaling import Scaling
-from genmetric.neighbors._kernel_regression import kernel_regression, select_bandwidth
+from genmetric.neighbors._kernel_regression import select_bandwidth
 from genmetric.neighbors._metric_space import metric_space, with_names
 
 

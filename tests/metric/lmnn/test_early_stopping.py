@@ -9,13 +9,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 from genmetric import LMNN
-from genmetric.metric._lmnn import early_stopping
-from genmetric.metric._lmnn.early_stopping import (
-    DEFAULT_N_ITER,
-    left_out_folds,
-    neighbor_errors,
-    select_n_iter,
-)
+from genmetric.metric import _early_stopping
+from genmetric.metric._early_stopping import left_out_folds, select_n_iter
+from genmetric.metric._lmnn.early_stopping import DEFAULT_N_ITER, class_folds, neighbor_errors
 
 
 def smooth_curves(seed, n_points=90, n_classes=15, n_curves=24):
@@ -89,7 +85,7 @@ def test_errors_are_those_of_scikit_learn(rng):
         ],
         axis=0,
     )
-    np.testing.assert_allclose(neighbor_errors(Z, codes, left_out), expected)
+    np.testing.assert_allclose(neighbor_errors(Z, codes, others, left_out), expected)
 
 
 class TestSelection:
@@ -104,7 +100,14 @@ class TestSelection:
                 if after_iteration(i, np.diag([separation(i), 1.0])):
                     break
 
-        return select_n_iter(run, self.X, self.codes, None, max_iter=max_iter)
+        return select_n_iter(
+            run,
+            lambda L, *parts: neighbor_errors(self.X @ L.T, self.codes, *parts),
+            class_folds(self.codes),
+            None,
+            default_n_iter=DEFAULT_N_ITER,
+            max_iter=max_iter,
+        )
 
     def test_default_if_nothing_is_better(self):
         path = self.select(lambda _: 0.1)
@@ -170,11 +173,16 @@ def test_no_sample_can_be_left_out():
 
 
 def test_left_out_samples_are_limited(monkeypatch):
-    monkeypatch.setattr(early_stopping, "N_LEFT_OUT", 10)
+    monkeypatch.setattr(_early_stopping, "N_LEFT_OUT", 10)
     X, y = smooth_curves(2, n_points=10, n_classes=3, n_curves=20)
     runs = []
     select_n_iter(
-        lambda train, after: runs.append(train) or after(0, np.eye(10)), X, y, None, max_iter=5
+        lambda train, after: runs.append(train) or after(0, np.eye(10)),
+        lambda L, *parts: neighbor_errors(X @ L.T, y, *parts),
+        class_folds(y),
+        None,
+        default_n_iter=DEFAULT_N_ITER,
+        max_iter=5,
     )
     assert len(runs) == 1
     assert len(runs[0]) == 48

@@ -33,7 +33,7 @@ from genmetric._validation import (
     labelled_rows,
 )
 from genmetric.density._scaling import Scaling
-from genmetric.metric._lmnn.early_stopping import ValidationPath
+from genmetric.metric._early_stopping import ValidationPath
 from genmetric.metric._lmnn.initial import check_init
 from genmetric.metric._lmnn.objective import Evaluation, Loss
 from genmetric.metric._lmnn.solver import IterationCallback, Solution
@@ -283,7 +283,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             scaling = Scaling.of(x)
             data = TrainingData(x, scaling.apply(x), codes, weights)
             specification = self._specification(x.shape[1])
-            path = ValidationPath(specification.max_iter, np.empty(0, int), np.empty(0))
+            path = ValidationPath.without_samples(specification.max_iter)
             if self.early_stopping:
                 path = validate_n_iter(data, specification)
                 specification = replace(specification, max_iter=path.n_iter)
@@ -298,7 +298,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self.components_ = solution.L / scaling.scale
         self.metric_ = self.components_.T @ self.components_
         self.objective_, self.n_iter_ = solution.value, solution.n_iter
-        self.validation_path_ = np.column_stack([path.checkpoints, path.errors])
+        self.validation_path_ = path.table
         self._report_end(solution)
         return self
 

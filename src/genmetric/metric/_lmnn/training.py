@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric.metric._lmnn.early_stopping import ValidationPath, select_n_iter
+from genmetric.metric._early_stopping import ValidationPath, select_n_iter
+from genmetric.metric._lmnn.early_stopping import DEFAULT_N_ITER, class_folds, neighbor_errors
 from genmetric.metric._lmnn.initial import best_scale, initial_metric
 from genmetric.metric._lmnn.objective import Loss, Problem
 from genmetric.metric._lmnn.solver import IterationCallback, Solution, minimize_objective
@@ -176,7 +177,16 @@ def validate_n_iter(data: TrainingData, specification: Specification) -> Validat
             at_start=lambda L: after_iteration(0, L),
         )
 
-    spec = specification
+    def errors(L: FloatArray, voters: IntArray, left_out: IntArray) -> FloatArray:
+        return neighbor_errors(
+            data.scaled @ L.T, data.codes, voters, left_out, specification.n_jobs
+        )
+
     return select_n_iter(
-        run, data.scaled, data.codes, data.weights, max_iter=spec.max_iter, n_jobs=spec.n_jobs
+        run,
+        errors,
+        class_folds(data.codes),
+        data.weights,
+        default_n_iter=DEFAULT_N_ITER,
+        max_iter=specification.max_iter,
     )
