@@ -106,7 +106,7 @@ def _remove_stale(directory: Path) -> None:
 
 
 def _is_running(pid: int) -> bool:
-    """Return whether a process exists; on Windows, where asking is not safe, always True."""
+    """Return whether a process exists; always True on Windows, where the check is not safe."""
     if os.name == "nt":
         return True
     try:

@@ -41,7 +41,7 @@ def select_n_neighbors_to_average(
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> NeighborSelection:
-    """Select the number of neighbours whose average has the least leave-one-out error.
+    """Select the number of neighbours whose average has the lowest leave-one-out error.
 
     The counterpart of :func:`genmetric.neighbors.select_n_neighbors` for numeric targets.
 

@@ -27,7 +27,8 @@ CHUNK_BYTES = 32 * 2**20
 def _free_control() -> None:
     """Let any thread set the limit: since threadpoolctl 3.8 only one thread controls OpenBLAS.
 
-    Without this the limit would not be removed if the last user is in another thread than the first.
+    Without this the limit would not be removed if the last user is in another thread than the
+    first.
     """
     clear = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:

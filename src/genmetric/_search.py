@@ -5,14 +5,14 @@ One product of matrices in float32 gives a lower bound of every squared distance
 
 .. math:: b(x, y) = (1-\delta) \|x\|^2 - 2 x^T y + (1-\delta) \|y\|^2 \le \|x - y\|^2 .
 
-If k rows have a bound of at most t, the k-th least squared distance is at most
+If k samples have a bound of at most t, the k-th smallest squared distance is at most
 
 .. math:: (t + 6 \delta \|x\|^2) / (1 - 4 \delta) ,
 
-because :math:`\|y\|^2 \le 2 \|x\|^2 + 2 \|x-y\|^2`. Only rows whose bound does not exceed this limit
-can be neighbours, usually few more than k. Their distances are computed in float64 from the
+because :math:`\|y\|^2 \le 2 \|x\|^2 + 2 \|x-y\|^2`. Only samples whose bound does not exceed this
+limit can be neighbours, usually few more than k. Their distances are computed in float64 from the
 differences of the coordinates, and these decide. Rounding therefore never changes the answer, and
-equal distances stay equal: ties go to the row with the lower index.
+equal distances stay equal: ties go to the sample with the lower index.
 
 Two searches of this package differ on purpose: :mod:`genmetric.neighbors._local_search`, because
 each query has its own metric there, and :mod:`genmetric.neighbors._faiss_search`, which is
@@ -46,14 +46,14 @@ _SMALLEST, _LARGEST = 1e-200, 1e280
 
 
 class Neighbors(NamedTuple):
-    """Nearest reference rows of each query.
+    """Nearest reference samples of each query.
 
     Attributes
     ----------
     distances : ndarray of shape (n_queries, n_neighbors)
         Euclidean distances, ascending.
     indices : ndarray of shape (n_queries, n_neighbors)
-        Indices of the reference rows. Equal distances are ordered by index.
+        Indices of the reference samples. Equal distances are ordered by index.
     """
 
     distances: FloatArray
@@ -65,11 +65,11 @@ class Neighbors(NamedTuple):
         Parameters
         ----------
         other : Neighbors
-            Result of a search among rows that follow those of this one.
+            Result of a search among samples that follow those of this one.
         n_neighbors : int
             Number of neighbours to keep.
         offset : int, default=0
-            Added to the indices of `other`: the number of rows searched before it.
+            Added to the indices of `other`: the number of samples searched before it.
 
         Returns
         -------
@@ -90,20 +90,21 @@ def nearest_neighbors(
     exclude: IntArray | None = None,
     n_jobs: int | None = None,
 ) -> Neighbors:
-    """Find the nearest reference rows of each query, exactly.
+    """Find the nearest reference samples of each query, exactly.
 
-    All pairs are considered, in blocks that fit a fixed memory budget. In the space of a metric
-    (``metric.transform(X)``) the neighbours are those of the metric.
+    All pairs are considered, in blocks that fit a fixed memory budget. Pass samples in the space of
+    a metric (``metric.transform(X)``) to find the neighbours under this metric.
 
     Parameters
     ----------
     references : ndarray of shape (n_references, n_features)
-        Rows to search among, float32 or float64. Distances are computed in float64 for both.
+        Samples to search among, float32 or float64. Distances are computed in float64 for both.
     n_neighbors : int
         Number of neighbours of each query, at most `n_references`, and at most
-        ``n_references - 1`` if rows are excluded.
+        ``n_references - 1`` if samples are excluded.
     queries : ndarray of shape (n_queries, n_features), default=None
-        Rows whose neighbours are searched. ``None`` takes the references, each without itself.
+        Samples whose neighbours are searched. ``None`` searches the neighbours of the references,
+        each without itself.
     exclude : ndarray of shape (n_queries,), default=None
         Index of one reference per query that is not a neighbour of it, such as the query itself;
         -1 excludes none.
@@ -139,8 +140,8 @@ def nearest_neighbors(
     n_allowed = len(references) - (exclude is not None and bool((exclude >= 0).any()))
     if not 1 <= n_neighbors <= n_allowed:
         raise ValueError(
-            f"n_neighbors must be between 1 and {n_allowed}, the number of rows that can be "
-            f"neighbours; got {n_neighbors}. Use fewer neighbours or more rows."
+            f"n_neighbors must be between 1 and {n_allowed}, the number of samples that can be "
+            f"neighbours; got {n_neighbors}. Use fewer neighbours or more samples."
         )
     search = _Search(references, len(queries), n_neighbors)
 
@@ -164,12 +165,12 @@ def _as_rows(rows: AnyArray) -> AnyArray:
 
 
 class _Search:
-    """Reference rows prepared for bounds and for distances.
+    """Reference samples prepared for bounds and for distances.
 
     Parameters
     ----------
     references : ndarray of shape (n_references, n_features)
-        Rows to search among.
+        Samples to search among.
     n_queries, n_neighbors : int
         Number of queries, and of the neighbours of each.
     """
@@ -239,7 +240,7 @@ class _Search:
         left[:, :-2] = -2 * x
         left[:, -2] = (1 - delta) * norms
         left[:, -1] = 1.0
-        # Bounds of a query this far away overflow; zeros make every row a candidate.
+        # Bounds of a query this far away overflow; zeros make every sample a candidate.
         left[~(norms < 1e30)] = 0.0
         norms = np.where(norms < 1e30, norms, 0.0)
         left = left.astype(columns.dtype)

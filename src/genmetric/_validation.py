@@ -50,8 +50,8 @@ def refuse_lazy(X: Any, name: str = "X") -> None:
         )
     if kind in ("m", "M") and X.ndim == 2:
         raise TypeError(
-            f"{name} holds dates or durations ({X.dtype}), whose unit and missing values would "
-            "become numbers. Pass numbers, such as days since a date of your choice."
+            f"{name} contains dates or durations ({X.dtype}), whose unit and missing values would "
+            "become numbers. Pass numbers, such as days since a fixed date."
         )
 
 

@@ -1,7 +1,7 @@
 """Votes of nearest neighbours, and the number of neighbours selected by leave-one-out.
 
-One tie rule holds everywhere, the one of scikit-learn's KNeighborsClassifier: of classes with equal
-votes the first in sorted order wins.
+Ties are resolved as in scikit-learn's KNeighborsClassifier: of classes with equal votes the first
+in sorted order is predicted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ N_NEIGHBORS = (1, 3, 5, 7, 9, 11, 15, 21)
 def neighbor_weights(
     distances: FloatArray, weights: str | Callable[[FloatArray], Any] | None = "uniform"
 ) -> FloatArray | None:
-    """Weights of the votes of neighbours, as in scikit-learn.
+    """Compute the weights of the votes of neighbours, as in scikit-learn.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def count_votes(labels: IntArray, n_classes: int, weights: FloatArray | None = N
 def class_probabilities(
     labels: IntArray, n_classes: int, weights: FloatArray | None = None
 ) -> FloatArray:
-    """Fraction of the votes for each class.
+    """Compute the fraction of the votes for each class.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def class_probabilities(
 
 
 def majority_vote(labels: IntArray, n_classes: int, weights: FloatArray | None = None) -> IntArray:
-    """Class with the most votes of each query; of equal votes the first class.
+    """Find the class with the most votes for each query; ties go to the first class.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def majority_vote(labels: IntArray, n_classes: int, weights: FloatArray | None =
 
 
 def majority_votes(labels: IntArray, n_classes: int) -> IntArray:
-    """Class with the most votes among the first 1, 2, ... neighbours of each query.
+    """Find the class with the most votes among the first 1, 2, ... neighbours of each query.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def majority_votes(labels: IntArray, n_classes: int) -> IntArray:
     Returns
     -------
     ndarray of shape (n_queries, n_neighbors)
-        Column k - 1 is the vote of k neighbours; of equal votes the first class wins.
+        Column k - 1 is the majority vote of k neighbours; ties go to the first class.
     """
     winners = np.empty(labels.shape, np.intp)
     for rows in row_chunks(len(labels), 8 * n_classes):
@@ -165,7 +165,7 @@ def majority_votes(labels: IntArray, n_classes: int) -> IntArray:
 def vote_errors(
     labels: IntArray, truth: IntArray, n_classes: int, n_neighbors: IntArray
 ) -> FloatArray:
-    """Error rate of the majority vote of the first k neighbours, for several k.
+    """Compute the error rate of the majority vote of the first k neighbours, for several k.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class NeighborSelection(NamedTuple):
     candidates : ndarray of shape (n_candidates,)
         The numbers compared.
     errors : ndarray of shape (n_candidates,)
-        Leave-one-out error rate of each; NaN if there are too few rows to compare any.
+        Leave-one-out error rate of each; NaN if there are too few samples to compare any.
     """
 
     n_neighbors: int
@@ -225,10 +225,10 @@ def select_n_neighbors(
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> NeighborSelection:
-    """Select the number of neighbours of least leave-one-out error; ties go to the smaller.
+    """Select the number of neighbours with the lowest leave-one-out error; ties go to the smaller.
 
-    Each sample is classified by the votes of its nearest other samples. This judges the number of
-    neighbours, not a metric that was fitted to the same samples.
+    Each sample is classified by the votes of its nearest neighbours, itself excluded. The error is
+    too low as an estimate for a metric that was fitted to the same samples.
 
     Parameters
     ----------
@@ -243,7 +243,8 @@ def select_n_neighbors(
         Largest number of samples to classify; beyond it a random subset. Larger values make the
         estimate more precise and slower.
     max_references : int, default=50000
-        Largest number of samples to search among; beyond it a random subset.
+        Largest number of samples to search among; beyond it a random subset. Larger values make
+        the estimate more precise and slower.
     random_state : int, default=0
         Seed of the random subsets.
     n_jobs : int, default=None
@@ -281,7 +282,7 @@ def select_by_error(
     *,
     random_state: int = 0,
 ) -> NeighborSelection:
-    """Select the number of neighbours of least error; ties go to the smaller.
+    """Select the number of neighbours with the lowest error; ties go to the smaller.
 
     Parameters
     ----------
@@ -322,7 +323,7 @@ def leave_one_out_vote_errors(
     *,
     n_jobs: int | None = None,
 ) -> FloatArray:
-    """Error rates of votes among reference samples, each query itself left out.
+    """Compute the error rates of votes among reference samples, excluding the query itself.
 
     Parameters
     ----------
@@ -351,14 +352,14 @@ def leave_one_out_vote_errors(
 def other_neighbors(
     Z: AnyArray, queries: IntArray, references: IntArray, k: int, *, n_jobs: int | None = None
 ) -> IntArray:
-    """Find the nearest reference samples of some samples, each sample itself left out.
+    """Find the nearest reference samples of some samples, excluding the sample itself.
 
     Parameters
     ----------
     Z : ndarray of shape (n_samples, n_components)
         Samples in the space of the metric.
     queries : ndarray of shape (n_queries,)
-        Indices of the samples whose neighbours are sought.
+        Indices of the samples whose neighbours are searched.
     references : ndarray of shape (n_references,)
         Indices of the samples to search among, ascending; queries may be among them.
     k : int

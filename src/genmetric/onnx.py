@@ -114,7 +114,7 @@ def register() -> None:
 def _refuse(operator: Any) -> NoReturn:
     cls = type(operator.raw_operator)
     raise NotImplementedError(
-        f"{cls.__name__} has no ONNX form. Export {REFUSED[cls]}, or use genmetric.save."
+        f"{cls.__name__} cannot be converted to ONNX. Export {REFUSED[cls]}, or use genmetric.save."
     )
 
 
@@ -193,7 +193,7 @@ def _convert_transform(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _convert_adapter(scope: Any, operator: Any, container: Any) -> None:
-    """Write the map of unit vectors to unit vectors, in the numbers of the input.
+    """Convert the map of unit vectors to unit vectors, in the precision of the input.
 
     A zero vector becomes NaN, since a graph cannot raise an error.
     """

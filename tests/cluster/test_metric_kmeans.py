@@ -166,7 +166,7 @@ def test_verbose_logs_the_iterations(wine, caplog):
     model = MetricKMeans(3, random_state=0, verbose=1).fit(wine[0])
     lines = caplog.messages
     assert len(lines) == model.n_iter_ + 1
-    assert lines[-1].startswith(f"round {model.n_iter_}: 0 labels changed")
+    assert lines[-1].startswith(f"iteration {model.n_iter_}: 0 labels changed")
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_results_are_independent():
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match=r"called 'irs'; choose from \['iris', 'wine'"):
+    with pytest.raises(ValueError, match=r"name must be one of \['iris', 'wine'.*got 'irs'"):
         load_dataset("irs")
 
 

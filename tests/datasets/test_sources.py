@@ -195,7 +195,7 @@ class TestBadFiles:
     def test_another_shape(self, tmp_path, fake_heart):
         X, y = fake_heart
         write_csv(tmp_path / "heart.csv.gz", X[:-1], y[:-1])
-        with pytest.raises(ValueError, match=r"270 rows of 13 features .* shape \(269, 13\)"):
+        with pytest.raises(ValueError, match=r"270 samples of 13 features.* shape \(269, 13\)"):
             load_heart(data_dir=tmp_path)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -125,7 +125,7 @@ def test_fit_weighted(rng):
     assert np.array_equal(repeated.X, X[[1, 2, 2, 3, 4]])
     assert fit_weighted(Unweighted(), X, None).X is X
     assert fit_weighted(Unweighted(), X, np.ones(5)).X is X
-    with pytest.raises(ValueError, match=r"Unweighted.fit takes no sample_weight.*whole numbers"):
+    with pytest.raises(ValueError, match=r"Unweighted.fit does not accept sample_weight.*integers"):
         fit_weighted(Unweighted(), X, whole + 0.5)
 
 

@@ -49,7 +49,7 @@ ROWS = {
     "dates": (
         np.datetime64("2020-01-01") + np.arange(120).reshape(30, 4),
         TypeError,
-        "holds dates or durations .*Pass numbers",
+        "contains dates or durations .*Pass numbers",
     ),
     "no rows": (X[:0], ValueError, r"0 sample"),
     "no columns": (X[:, :0], ValueError, r"0 feature"),

@@ -263,7 +263,7 @@ INVALID = [
     ({"metric": "euclidean"}, "metric must be None or an object with the methods fit, transform"),
     ({"metric": GenerativeMetric}, "metric must be None or an object with the methods fit"),
     ({"metric": KNeighborsClassifier()}, "metric must be None or an object with the methods fit"),
-    ({"metric": FunctionTransformer(lambda Z: Z[:3])}, "returned 3 rows for 150 rows"),
+    ({"metric": FunctionTransformer(lambda Z: Z[:3])}, "returned 3 samples for 150 samples"),
     ({"metric": FunctionTransformer(np.log)}, "NaN|infinity"),
 ]
 
@@ -297,7 +297,7 @@ def test_far_rows():
     far = 1e9 * (X[:100:99] - X.mean(axis=0))  # of classes 0 and 1, seen from the middle
     assert model.predict(far).tolist() == KNeighborsClassifier(1).fit(X, Y).predict(far).tolist()
     for size in (1e17, 1e300):
-        with pytest.raises(ValueError, match=r"lies .* times the spread.*Check X for outliers"):
+        with pytest.raises(ValueError, match=r"is .* times the spread.*Check X for outliers"):
             model.predict(size * X)
 
 

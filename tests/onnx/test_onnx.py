@@ -151,7 +151,7 @@ def test_clusters(dtype, offset, iris):
 )
 def test_estimators_without_onnx_form_are_refused(model, iris):
     X, y = iris
-    with pytest.raises(NotImplementedError, match=f"{type(model).__name__} has no ONNX form"):
+    with pytest.raises(NotImplementedError, match=f"{type(model).__name__} cannot be converted"):
         skl2onnx.to_onnx(model.fit(X, y), X[:1])
 
 

@@ -1,6 +1,7 @@
 """Clustering in a metric that is learned from the clusters.
 
-`alternate` alternates between k-means and the metric of its clusters, `MetricKMeans` is the estimator.
+`alternate` alternates between k-means and the metric of its clusters, `MetricKMeans` is the
+estimator.
 """
 
 from genmetric.cluster._alternate import Alternation, Clustering, alternate, cluster_metric

@@ -1,9 +1,9 @@
 r"""EM-like iteration between k-means and the averaged local metric (appendix D of the paper).
 
-Iteration 0 is Euclidean k-means. Iteration r uses the clusters of iteration r-1 as classes, averages
-their local metrics, and runs k-means in this metric from the centres of iteration r-1. An iteration
-is a deterministic map between partitions, of which there are finitely many, so the iteration either
-converges or cycles.
+Iteration 0 is Euclidean k-means. Iteration r uses the clusters of iteration r-1 as classes,
+averages their local metrics, and runs k-means in this metric from the centres of iteration r-1. An
+iteration is a deterministic map between partitions, of which there are finitely many, so the
+iteration either converges or cycles.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def cluster_metric(
     sample_weight: FloatArray | None = None,
     n_jobs: int | None = None,
 ) -> FloatArray:
-    r"""Average the local metrics of clusters used as classes; interpolate; scale to determinant one.
+    r"""Average the local metrics of clusters, interpolate, and scale to determinant one.
 
     .. math:: M \propto (1-\lambda) I + \lambda \frac1N \sum_i M_i .
 
@@ -87,8 +87,8 @@ def cluster_metric(
     stats : ClassStatistics
         Count, mean and scatter of each cluster. Empty clusters are ignored.
     shrinkage : None, "auto" or float, default=0.1
-        Shrinkage of the cluster covariances, see :func:`~genmetric.density.fit_gaussians`. A cluster
-        of one sample or without scatter takes the pooled covariance.
+        Shrinkage of the cluster covariances, see :func:`~genmetric.density.fit_gaussians`. A
+        cluster of one sample or without scatter takes the pooled covariance.
     interpolation : float, default=0.7
         Weight lambda of the local metrics. Smaller values regularise towards the identity.
     sample_weight : ndarray of shape (n_samples,), default=None
@@ -227,19 +227,19 @@ def alternate(
         labels, _ = lloyd(X @ root, last.centers @ root, sample_weight)
         n_before, n_after = (np.count_nonzero(np.bincount(x)) for x in (last.labels, labels))
         if n_after < n_before:
-            tell(f"round {r} would leave {n_after} clusters of {n_before}: round {r - 1} is kept")
+            tell(f"iteration {r} would leave {n_after} of {n_before} clusters: {r - 1} is kept")
             return Alternation(rounds, r - 1, "collapse")
         stats = moments(labels)
         rounds.append(_clustering(labels, stats, metric, last.centers))
         moved = np.count_nonzero(labels != last.labels)
-        tell(f"round {r}: {moved} labels changed, {rounds[r].unexplained:.4f} unexplained")
+        tell(f"iteration {r}: {moved} labels changed, {rounds[r].unexplained:.4f} unexplained")
         if moved == 0:
             return Alternation(rounds, r, "labels")
         before = seen.setdefault(labels.tobytes(), r)
         if before < r:
             shares = [rounds[i].unexplained for i in range(before + 1, r + 1)]
             best = before + 1 + int(np.argmin(shares))
-            tell(f"the labels of round {before} are back: round {best} of this cycle is kept")
+            tell(f"the labels of iteration {before} repeat: iteration {best} of this cycle is kept")
             return Alternation(rounds, best, "cycle")
-    tell(f"labels still changed after {max_iter} rounds")
+    tell(f"labels still changed after {max_iter} iterations")
     return Alternation(rounds, max_iter, "max_iter")

@@ -131,7 +131,7 @@ class MetricKMeans(
     References
     ----------
     Y. Shi, Y.-K. Noh, F. Sha and D. D. Lee, Learning Discriminative Metrics via Generative Models
-    and Kernel Learning, arXiv:1109.3940 (2011).
+    and Kernel Learning, arXiv:1109.3940v1 (2011).
 
     Examples
     --------
@@ -218,7 +218,7 @@ class MetricKMeans(
         rows = x[present]
         if len(rows) < n_clusters:
             raise ValueError(
-                f"n_samples={len(rows)} should be >= n_clusters={n_clusters}. Ask for fewer "
+                f"n_samples={len(rows)} should be >= n_clusters={n_clusters}. Use fewer "
                 "clusters, or pass more samples (of positive weight)."
             )
 
@@ -332,7 +332,7 @@ class MetricKMeans(
         return self._assign(self._samples(X), None)[0]
 
     def transform(self, X: ArrayLike) -> Any:
-        """Compute the distances to the centres in the metric, as :class:`sklearn.cluster.KMeans` does.
+        """Compute the distances to the centres in the metric.
 
         To map samples into the space of the metric instead, for a neighbour search or an embedding,
         use ``X @ model.components_.T``.

@@ -2,8 +2,8 @@
 
 All passes of a fit are sums over blocks of samples. The parts are merged in the order of the blocks
 (:mod:`genmetric.metric._merging`), independent of which worker finishes first, so that the result
-has the bits of :meth:`~genmetric.GenerativeMetric.fit_batches` on the same blocks, even if a worker
-is lost.
+is bit-identical to :meth:`~genmetric.GenerativeMetric.fit_batches` on the same blocks, even if a
+worker is lost.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class DaskGenerativeMetric(TransformerMixin, BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         See :class:`~genmetric.GenerativeMetric`.
     max_samples : int or float, default=None
-        Number or fraction of samples to average over, drawn at random; ``None`` uses all. Blocks
-        without any of them are not read in the last pass.
+        Number or fraction of samples to average over, drawn at random; larger values are more
+        accurate and slower. ``None`` uses all. Blocks without any of these samples are not read in
+        the last pass.
 
     Attributes
     ----------

@@ -11,16 +11,16 @@ from uuid import uuid4
 from genmetric._optional import import_optional
 from genmetric.metric._merging import merge_group, merge_levels
 
-#: How long to wait while a cluster has no worker, unless the setting of dask
-#: ``distributed.scheduler.no-workers-timeout`` says how long.
+#: Time to wait while a cluster has no worker, unless dask's setting
+#: ``distributed.scheduler.no-workers-timeout`` is set.
 NO_WORKERS = "45 seconds"
 
-#: Seconds between two looks at the workers while a task is not done.
+#: Seconds between two checks of the workers while a task is not done.
 POLL_SECONDS = 2.0
 
 
 class Tasks:
-    """Tasks of one pass. Their names contain the number of the block, for errors of lost workers."""
+    """Tasks of one pass, with the number of the block in their names for errors."""
 
     def __init__(self, what: str) -> None:
         self._delayed, self._what, self._run = (

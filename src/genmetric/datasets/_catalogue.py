@@ -1,4 +1,4 @@
-"""What is known of each data set before a byte of it is read: shape, classes, origin, licence."""
+"""Records of the datasets: shape, classes, source, credit and licence."""
 
 from dataclasses import dataclass
 from string import ascii_uppercase
@@ -6,7 +6,7 @@ from typing import Literal
 
 from genmetric.datasets._normal import NormalClasses
 
-#: Where a set lives when no data directory has it.
+#: Source of a dataset that is not in the data directory.
 Home = Literal["package", "scikit-learn", "generated", "OpenML"]
 
 CC_BY = "CC BY 4.0, https://creativecommons.org/licenses/by/4.0/"
@@ -14,38 +14,38 @@ CC_BY = "CC BY 4.0, https://creativecommons.org/licenses/by/4.0/"
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetRecord:
-    """The facts of one data set.
+    """Description of one dataset.
 
     Attributes
     ----------
     name : str
-        What :func:`genmetric.datasets.load_dataset` calls it.
+        Name for :func:`genmetric.datasets.load_dataset`.
     title : str
-        What the world calls it.
+        Full name.
     n_samples, n_features : int
-        Its shape; a file of another shape is refused.
+        Number of samples and of features; a file of another shape is refused.
     class_names : tuple of str
         Names of the classes 0, 1, ...; empty if the target is a number.
     home : {"package", "scikit-learn", "generated", "OpenML"}
-        Where it is read from when no data directory has it.
+        Source if the data directory does not have it.
     credit, licence : str
-        Whom to cite, and the terms.
+        Reference to cite, and the licence.
     note : str
-        What to know before using it.
+        Remarks on the features and classes.
     sha256 : str or None
         Checksum of the file in the package.
     openml : (str, int) or None
         Name and version at OpenML.
     feature_names : tuple of str
-        Column names, for the sets whose file or source has none of its own.
+        Feature names, for datasets whose file or source has none.
     file_format : {"csv.gz", "npz"}
-        Form of the file that a data directory may hold.
+        Format of its file in a data directory.
     derived_from : str or None
-        Name of the set that this one is computed from; it then has no file of its own.
+        Name of the dataset that this one is computed from; it then has no file of its own.
     recipe : NormalClasses or None
-        How a generated set is drawn.
+        Generator of a generated dataset.
     bayes_error : float or None
-        The least error of any classifier, where it is known.
+        Lowest possible error of a classifier, if known.
     target : str
         Meaning and unit of a numeric target; empty if the target is a class.
 
@@ -82,13 +82,13 @@ class DatasetRecord:
 
     @property
     def filename(self) -> str:
-        """Name of its file, in the package or in a data directory."""
+        """Name of the file, in the package or in a data directory."""
         return f"{self.name}.{self.file_format}"
 
     @property
     def description(self) -> str:
         """Text for ``DESCR``: title, shape, target, note, credit and licence."""
-        shape = f"{self.n_samples} rows, {self.n_features} features"
+        shape = f"{self.n_samples} samples, {self.n_features} features"
         if self.task == "regression":
             shape += f"; target: {self.target}."
         else:
@@ -207,7 +207,7 @@ _RECORDS = (
         64,
         tuple("0123456789"),
         "Alpaydin, E. and Kaynak, C. (1998). Optical Recognition of Handwritten Digits.",
-        "Counts 0..16 on an 8 x 8 grid, row by row. Three of the pixels are 0 throughout.",
+        "Counts 0..16 on an 8 x 8 grid, row by row. Three of the pixels are always 0.",
     ),
     DatasetRecord(
         name="heart",
@@ -258,7 +258,7 @@ _RECORDS = (
         credit="Sigillito, V., Wing, S., Hutton, L. and Baker, K. (1989). Ionosphere. "
         "UCI Machine Learning Repository. doi:10.24432/C5W01B",
         licence=CC_BY,
-        note="V1 is binary and V2 is 0 throughout.",
+        note="V1 is binary and V2 is always 0.",
         sha256="bc53714fd54b11cb18a5fa242c234232fa358d764e37630c144f50dcb2737e78",
     ),
     DatasetRecord(
@@ -284,7 +284,7 @@ _RECORDS = (
         credit="Vision Group, University of Massachusetts (1990). Statlog (Image Segmentation). "
         "UCI Machine Learning Repository. doi:10.24432/C5P01G",
         licence=CC_BY,
-        note="region_pixel_count is 9 throughout. 224 rows repeat an earlier one.",
+        note="region_pixel_count is always 9. 224 samples repeat an earlier one.",
         sha256="a4d38537b2a31b87e23f57e2af25e826611bb46b0376113ff6a8c7728a7cc428",
     ),
     DatasetRecord(
@@ -301,7 +301,7 @@ _RECORDS = (
         licence=CC_BY,
         note="Class +1 is brickface, sky, foliage and path; class -1 is cement, window and grass. "
         "The constant column is left out and the others have mean 0 and standard deviation 1 "
-        "(ddof=1). 224 rows repeat an earlier one.",
+        "(ddof=1). 224 samples repeat an earlier one.",
         derived_from="segment",
     ),
     DatasetRecord(
@@ -314,7 +314,7 @@ _RECORDS = (
         credit="Slate, D. (1991). Letter Recognition. "
         "UCI Machine Learning Repository. doi:10.24432/C5ZP40",
         licence=CC_BY,
-        note="Integers 0..15. By custom the first 16000 rows train and the last 4000 test.",
+        note="Integers 0..15. Usually the first 16000 samples are for training, the last 4000 for testing.",
         sha256="17e1df87340438d720bfc32e9ae7c02c30e572730c2447ed1696f51adcd30bfe",
     ),
     # The number of samples agrees with the printed errors of the paper, which are multiples of one
@@ -362,7 +362,7 @@ _RECORDS = (
         credit="LeCun, Y., Cortes, C. and Burges, C. The MNIST database of handwritten digits.",
         licence="none stated by the authors",
         note="Grey levels 0..255 as float32, 28 x 28 pixels row by row. "
-        "The first 60000 rows are the training set, the last 10000 the test set.",
+        "The first 60000 samples are the training set, the last 10000 the test set.",
         openml=("mnist_784", 1),
         feature_names=tuple(f"pixel_{row}_{col}" for row in range(28) for col in range(28)),
         file_format="npz",
@@ -384,7 +384,7 @@ _RECORDS = (
         "Yeh, I.-C. (1998). Concrete Compressive Strength.",
         "165, doi:10.24432/C5PK67",
         "539c21dc0157ac7329496df9af01db89a7c1871b2c9717c53b98c3c902fe9021",
-        "Components in kilograms per cubic metre, age in days. 25 rows repeat an earlier one.",
+        "Components in kilograms per cubic metre, age in days. 25 samples repeat an earlier one.",
     ),
     _number(
         "auto_mpg",
@@ -394,7 +394,8 @@ _RECORDS = (
         "Quinlan, R. (1993). Auto MPG.",
         "9, doi:10.24432/C5859H",
         "3478331e04023d09896e9f4fa7b0bc3ccb601bf16dc65b0ffe3002de3564b9da",
-        "The 392 rows without missing values and five of the seven attributes; cylinders and origin are left out.",
+        "The 392 samples without missing values and five of the seven attributes; cylinders and "
+        "origin are left out.",
     ),
     _number(
         "real_estate",
@@ -423,7 +424,7 @@ _RECORDS = (
         "Cortez, P., Cerdeira, A., Almeida, F., Matos, T. and Reis, J. (2009). Wine Quality.",
         "186, doi:10.24432/C56S3T",
         "3e3ab65514e8d9ae894b8a22f0882102c70eef35d86a9643e85a1c9ba4aef238",
-        "The grades are the integers 3 to 8. 240 rows repeat an earlier one.",
+        "The grades are the integers 3 to 8. 240 samples repeat an earlier one.",
     ),
     _number(
         "fish_toxicity",
@@ -447,5 +448,5 @@ _RECORDS = (
     ),
 )
 
-#: Record of each data set, by name.
+#: Record of each dataset, by name.
 CATALOGUE: dict[str, DatasetRecord] = {record.name: record for record in _RECORDS}

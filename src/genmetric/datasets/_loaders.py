@@ -1,4 +1,4 @@
-"""One loader a data set, all with the same arguments and the same result."""
+"""Loaders of the datasets, all with the same parameters and results."""
 
 import os
 from dataclasses import replace
@@ -18,7 +18,7 @@ _IMAGE_POSITIVE = ("brickface", "sky", "foliage", "path")
 
 
 def list_datasets() -> list[str]:
-    """Names that :func:`load_dataset` knows, those that need no data directory or network first.
+    """List the names of the datasets, first those that need no data directory or network.
 
     Returns
     -------
@@ -42,12 +42,12 @@ def load_dataset(
     data_dir: PathLike | None = None,
     download_if_missing: bool = True,
 ) -> Any:
-    """Load a data set by name; ``load_dataset("iris")`` is ``load_iris()``.
+    """Load a dataset by name; ``load_dataset("iris")`` equals ``load_iris()``.
 
-    The rows come from the first of these that has them: the data directory, the package,
-    scikit-learn, OpenML through :func:`sklearn.datasets.fetch_openml`, which keeps them in
-    scikit-learn's data folder. A file of a data directory is ``<name>.csv.gz`` (a header row, the
-    features, and last a column `target` with the classes 0, 1, ... or numbers) or, for `mnist`,
+    The first of these sources that has the dataset is used: the data directory, the package,
+    scikit-learn, and OpenML through :func:`sklearn.datasets.fetch_openml`, which caches it in
+    scikit-learn's data folder. A file in a data directory is ``<name>.csv.gz`` (a header, the
+    features, and a last column `target` with the classes 0, 1, ... or numbers) or, for `mnist`,
     ``mnist.npz`` (arrays `X` and `y`).
 
     Parameters
@@ -55,14 +55,15 @@ def load_dataset(
     name : str
         One of :func:`list_datasets`.
     return_X_y : bool, default=False
-        Return ``(data, target)`` instead of the whole.
+        Whether to return ``(data, target)`` instead of a Bunch.
     as_frame : bool, default=False
-        Return `data` as a pandas DataFrame and `target` as a Series.
+        Whether to return `data` as a pandas DataFrame and `target` as a Series.
     data_dir : path-like, default=None
-        Directory to look in first. ``None`` is the directory that the environment variable
-        ``GENMETRIC_DATA`` names, if it is set.
+        Directory to search first. ``None`` is the directory in the environment variable
+        ``GENMETRIC_DATA``, if it is set.
     download_if_missing : bool, default=True
-        Whether OpenML may be asked for `heart` or `mnist` when no data directory has them.
+        Whether to download `heart` or `mnist` from OpenML if the data directory does not have them.
+        With ``False`` a :class:`FileNotFoundError` is raised instead.
 
     Returns
     -------
@@ -76,17 +77,17 @@ def load_dataset(
         - `frame`: DataFrame of shape (n_samples, n_features + 1), `data` and `target`, with
           ``as_frame=True``, else None;
         - `name`: str;
-        - `source`: str, where the rows were read from;
-        - `DESCR`: str, a description, whom to credit, the licence.
+        - `source`: str, the source of the samples;
+        - `DESCR`: str, a description with the reference to cite and the licence.
     (data, target) : tuple
         If ``return_X_y=True``.
 
     Raises
     ------
     FileNotFoundError
-        No source has the set; the text names the ways to get it.
+        If no source has the dataset; the message says how to get it.
     ValueError
-        No set has that name, or its file is damaged.
+        If no dataset has this name, or its file is corrupted.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def load_dataset(
     ((846, 18), ['bus', 'opel', 'saab', 'van'])
     """
     if name not in CATALOGUE:
-        raise ValueError(f"No data set is called {name!r}; choose from {list_datasets()}.")
+        raise ValueError(f"name must be one of {list_datasets()}; got {name!r}.")
     record = CATALOGUE[name]
     table = read_table(
         CATALOGUE[record.derived_from or name],
@@ -109,7 +110,7 @@ def load_dataset(
 
 
 def find_dataset(name: str, *, data_dir: PathLike | None = None) -> str | None:
-    """Where a data set is on this machine, in words, without reading it.
+    """Find the source of a dataset on this machine, without reading it.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def find_dataset(name: str, *, data_dir: PathLike | None = None) -> str | None:
     Returns
     -------
     str or None
-        None where it would have to come from OpenML.
+        Description of the source; None if the dataset has to be downloaded from OpenML.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def find_dataset(name: str, *, data_dir: PathLike | None = None) -> str | None:
     'scikit-learn'
     """
     if name not in CATALOGUE:
-        raise ValueError(f"No data set is called {name!r}; choose from {list_datasets()}.")
+        raise ValueError(f"name must be one of {list_datasets()}; got {name!r}.")
     record = CATALOGUE[name]
     origin = find_table(CATALOGUE[record.derived_from or name], data_directory(data_dir))
     return f"{record.derived_from} from {origin}" if record.derived_from else origin
@@ -139,21 +140,21 @@ def find_dataset(name: str, *, data_dir: PathLike | None = None) -> str | None:
 def load_iris(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load Iris: 150 rows, 4 features, 3 classes. As :func:`load_dataset`."""
+    """Load Iris: 150 samples, 4 features, 3 classes. As :func:`load_dataset`."""
     return load_dataset("iris", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_wine(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load Wine: 178 rows, 13 features, 3 classes. As :func:`load_dataset`."""
+    """Load Wine: 178 samples, 13 features, 3 classes. As :func:`load_dataset`."""
     return load_dataset("wine", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_breast_cancer(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load Breast Cancer Wisconsin: 569 rows, 30 features, 2 classes. As :func:`load_dataset`."""
+    """Load breast cancer: 569 samples, 30 features, 2 classes. As :func:`load_dataset`."""
     return load_dataset(
         "breast_cancer", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir
     )
@@ -162,35 +163,35 @@ def load_breast_cancer(
 def load_digits(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load 8 x 8 handwritten digits: 1797 rows, 64 features. As :func:`load_dataset`."""
+    """Load 8 x 8 handwritten digits: 1797 samples, 64 features. As :func:`load_dataset`."""
     return load_dataset("digits", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_vehicle(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load vehicle silhouettes: 846 rows, 18 features, 4 classes. As :func:`load_dataset`."""
+    """Load vehicle silhouettes: 846 samples, 18 features, 4 classes. As :func:`load_dataset`."""
     return load_dataset("vehicle", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_ionosphere(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load radar returns: 351 rows, 34 features, 2 classes. As :func:`load_dataset`."""
+    """Load radar returns: 351 samples, 34 features, 2 classes. As :func:`load_dataset`."""
     return load_dataset("ionosphere", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_german(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load German credit risks: 1000 rows, 24 features, 2 classes. As :func:`load_dataset`."""
+    """Load German credit risks: 1000 samples, 24 features, 2 classes. As :func:`load_dataset`."""
     return load_dataset("german", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_segment(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load image segments: 2310 rows, 19 features, 7 classes. As :func:`load_dataset`."""
+    """Load image segments: 2310 samples, 19 features, 7 classes. As :func:`load_dataset`."""
     return load_dataset("segment", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
@@ -199,8 +200,8 @@ def load_three_normal(
 ) -> Any:
     """Generate three Gaussian classes, the paper's 3-Normal. As :func:`load_dataset`.
 
-    The rows are always the same, and no data directory is asked. The record of the set in
-    ``CATALOGUE`` has its recipe and its Bayes error.
+    The samples are always the same, and data directories are not searched. The record in
+    ``CATALOGUE`` has the generator and the Bayes error.
     """
     return load_dataset("three_normal", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
@@ -215,21 +216,21 @@ def load_two_normal(
 def load_letter(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load printed letters: 20000 rows, 16 features, 26 classes. As :func:`load_dataset`."""
+    """Load printed letters: 20000 samples, 16 features, 26 classes. As :func:`load_dataset`."""
     return load_dataset("letter", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_image(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load two classes of image segments: 2310 rows, 18 features. As :func:`load_dataset`.
+    """Load two classes of image segments: 2310 samples, 18 features. As :func:`load_dataset`.
 
-    Derived from `segment`, whichever source that comes from: the constant column is left out,
-    the others are standardised over all rows (``ddof=1``), brickface, sky, foliage and path are
-    class +1 (target 1), cement, window and grass class -1 (target 0). A file ``image.csv.gz`` is
-    not read, so that the order of the rows is the same everywhere.
+    Computed from `segment`, from any of its sources: the constant column is left out, the others
+    are standardised over all samples (``ddof=1``). Brickface, sky, foliage and path are class +1
+    (target 1), cement, window and grass class -1 (target 0). A file ``image.csv.gz`` is not read,
+    so that the order of the samples is always the same.
 
-    224 rows repeat an earlier one. To keep each once:
+    224 samples repeat an earlier one. To keep each once:
     ``kept = np.sort(np.unique(X, axis=0, return_index=True)[1])``.
     """
     return load_dataset("image", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
@@ -242,9 +243,9 @@ def load_heart(
     data_dir: PathLike | None = None,
     download_if_missing: bool = True,
 ) -> Any:
-    """Load Statlog heart disease: 270 rows, 13 features, 2 classes. As :func:`load_dataset`.
+    """Load Statlog heart disease: 270 samples, 13 features, 2 classes. As :func:`load_dataset`.
 
-    Read from ``heart.csv.gz`` in the data directory, else from OpenML.
+    Read from ``heart.csv.gz`` in the data directory, otherwise from OpenML.
     """
     return load_dataset(
         "heart",
@@ -262,10 +263,10 @@ def load_mnist(
     data_dir: PathLike | None = None,
     download_if_missing: bool = True,
 ) -> Any:
-    """Load MNIST: 70000 rows, 784 features, 10 classes. As :func:`load_dataset`.
+    """Load MNIST: 70000 samples, 784 features, 10 classes. As :func:`load_dataset`.
 
-    Read from ``mnist.npz`` in the data directory, else from OpenML. The first 60000 rows are the
-    training set.
+    Read from ``mnist.npz`` in the data directory, otherwise from OpenML. The first 60000 samples
+    are the training set.
     """
     return load_dataset(
         "mnist",
@@ -279,49 +280,49 @@ def load_mnist(
 def load_airfoil(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load the noise of airfoils: 1503 rows, 5 features, a number. As :func:`load_dataset`."""
+    """Load the noise of airfoils: 1503 samples, 5 features, a number. As :func:`load_dataset`."""
     return load_dataset("airfoil", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_concrete(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load the strength of concrete: 1030 rows, 8 features, a number. As :func:`load_dataset`."""
+    """Load concrete strength: 1030 samples, 8 features, a number. As :func:`load_dataset`."""
     return load_dataset("concrete", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_auto_mpg(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load the fuel consumption of cars: 392 rows, 5 features, a number. As :func:`load_dataset`."""
+    """Load fuel consumption of cars: 392 samples, 5 features, a number. As :func:`load_dataset`."""
     return load_dataset("auto_mpg", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_real_estate(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load prices of real estate: 414 rows, 6 features, a number. As :func:`load_dataset`."""
+    """Load prices of real estate: 414 samples, 6 features, a number. As :func:`load_dataset`."""
     return load_dataset("real_estate", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_slump(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load the strength of concrete in slump tests: 103 rows, 7 features, a number. As :func:`load_dataset`."""
+    """Load concrete slump tests: 103 samples, 7 features, a number. As :func:`load_dataset`."""
     return load_dataset("slump", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_wine_quality(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load grades of red wines: 1599 rows, 11 features, a number. As :func:`load_dataset`."""
+    """Load grades of red wines: 1599 samples, 11 features, a number. As :func:`load_dataset`."""
     return load_dataset("wine_quality", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
 
 
 def load_fish_toxicity(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load the toxicity of chemicals for fish: 908 rows, 6 features, a number. As :func:`load_dataset`."""
+    """Load toxicity for fish: 908 samples, 6 features, a number. As :func:`load_dataset`."""
     return load_dataset(
         "fish_toxicity", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir
     )
@@ -330,14 +331,14 @@ def load_fish_toxicity(
 def load_aquatic_toxicity(
     *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
 ) -> Any:
-    """Load the toxicity of chemicals for water fleas: 546 rows, 8 features, a number. As :func:`load_dataset`."""
+    """Load toxicity for water fleas: 546 samples, 8 features, a number. As :func:`load_dataset`."""
     return load_dataset(
         "aquatic_toxicity", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir
     )
 
 
 def _image_of(segment: Table) -> Table:
-    """Two-class problem of the benchmark collection, from the seven classes of `segment`."""
+    """Compute the two-class dataset of the benchmark collection from the classes of `segment`."""
     varies = np.ptp(segment.X, axis=0) > 0
     X = np.ascontiguousarray(segment.X[:, varies])
     positive = [CATALOGUE["segment"].class_names.index(name) for name in _IMAGE_POSITIVE]

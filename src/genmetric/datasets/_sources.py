@@ -70,23 +70,23 @@ def read_table(
     Parameters
     ----------
     record : DatasetRecord
-        What to read.
+        Record of the dataset.
     directory : Path or None
-        A file ``record.filename`` here comes before every other source.
+        Data directory; a file ``record.filename`` in it is read before all other sources.
     download_if_missing : bool, default=True
-        Whether OpenML may be asked for a set that is nowhere on this machine.
+        Whether to download a dataset from OpenML that is not on this machine.
 
     Returns
     -------
     Table
-        The rows, of the shape and with the classes that `record` states.
+        The samples, with the shape and the classes of `record`.
 
     Raises
     ------
     FileNotFoundError
-        No source has the set; the text names the ways to get it.
+        If no source has the dataset; the message says how to get it.
     ValueError
-        A file was found and is not this data set.
+        If a file was found that is not this dataset.
     """
     if record.recipe is not None:
         X, y = record.recipe.draw()
@@ -207,12 +207,12 @@ def _read_openml(record: DatasetRecord, directory: Path | None, download: bool) 
 
 
 def _checked(table: Table, record: DatasetRecord) -> Table:
-    """Return the table with a target of the record's kind; raise if it is another data set."""
+    """Return the table with a target of the record's kind; raise if it is another dataset."""
     found, expected = table.X.shape, (record.n_samples, record.n_features)
     if found != expected or table.y.shape != expected[:1]:
         raise ValueError(
-            f"{table.source}: {record.name} has {expected[0]} rows of {expected[1]} features and "
-            f"a target each; found X of shape {found} and y of shape {table.y.shape}. "
+            f"{table.source}: {record.name} has {expected[0]} samples of {expected[1]} features, with "
+            f"a target each; got X of shape {found} and y of shape {table.y.shape}. "
             "Replace or remove the file."
         )
     if not np.isfinite(table.X).all():

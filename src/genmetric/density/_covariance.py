@@ -1,4 +1,4 @@
-"""Covariances of the classes: shrinkage, floor, and a replacement for classes without one."""
+"""Class covariances: shrinkage, floor, and a replacement for classes without scatter."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ Shrinkage: TypeAlias = Literal["auto"] | float | None
 #: Valid values of the parameter `shrinkage`.
 SHRINKAGE_RULES: tuple[RuleOrValue, ...] = (None, "auto", Interval(float, 0, 1))
 
-#: Eigenvalues of a class covariance below this share of the mean pooled variance are raised to it.
+#: Eigenvalues of a class covariance below this fraction of the mean pooled variance are raised to
+#: it.
 EIGENVALUE_FLOOR = 1e-8
 
-#: Classes with fewer samples share one shrinkage, and the part of their own scale that they keep.
+#: Classes with fewer samples share one shrinkage; the second value is the fraction of their own
+#: scale that they keep.
 SMALL_CLASS, OWN_SCALE = 10, 0.3
 
-#: Eigenvalues of a class at the floor that are not worth a warning, or a tenth of them if more.
+#: Up to this number of eigenvalues per class at the floor (or a tenth of them) there is no warning.
 FEW_DIRECTIONS = 2
 
-#: Most classes that a warning lists by name.
+#: Largest number of classes that a warning lists by name.
 MAX_NAMES = 10
 
 
@@ -256,8 +258,8 @@ def class_covariances(
 def fit_weighted(estimator: Any, X: AnyArray, sample_weight: FloatArray | None) -> Any:
     """Fit an estimator on samples with frequencies, with or without support for weights.
 
-    If ``fit`` takes no ``sample_weight``, each sample is repeated as often as its weight states, which
-    requires integers.
+    If ``fit`` takes no ``sample_weight``, each sample is repeated as often as its weight states,
+    which requires integers.
     """
     if sample_weight is None or np.all(sample_weight == 1):
         estimator.fit(X)
@@ -268,8 +270,8 @@ def fit_weighted(estimator: Any, X: AnyArray, sample_weight: FloatArray | None) 
     times = np.rint(sample_weight)
     if not np.array_equal(times, sample_weight):
         raise ValueError(
-            f"{type(estimator).__name__}.fit takes no sample_weight, so weights have to be whole "
-            "numbers (the row is repeated). Round them, or use a model that takes weights."
+            f"{type(estimator).__name__}.fit does not accept sample_weight, so weights must be "
+            "integers: each sample is repeated. Round them, or use a model that accepts weights."
         )
     estimator.fit(np.repeat(X, times.astype(np.intp), axis=0))
     return estimator
@@ -278,7 +280,7 @@ def fit_weighted(estimator: Any, X: AnyArray, sample_weight: FloatArray | None) 
 def estimated_covariance(
     estimator: Any, X: FloatArray, sample_weight: FloatArray | None = None
 ) -> FloatArray:
-    """Covariance of the samples of one class by a scikit-learn covariance estimator."""
+    """Compute the covariance of the samples of one class by a scikit-learn covariance estimator."""
     if not callable(getattr(estimator, "fit", None)):
         raise TypeError(
             f"covariance_estimator={estimator!r} has no method fit. Use an estimator such as those "

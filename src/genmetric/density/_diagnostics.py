@@ -9,21 +9,21 @@ from genmetric.density._models import DensityModel
 
 
 def gradient_error(model: DensityModel, X: FloatArray, step: float = 1e-5) -> float:
-    """Largest relative difference of ``gradient`` from central differences of ``log_density``.
+    """Compare ``gradient`` with central differences of ``log_density``.
 
     Parameters
     ----------
     model : DensityModel
         A fitted class model.
     X : ndarray of shape (n_samples, n_features)
-        Where to check.
+        Samples at which to check.
     step : float, default=1e-5
         Step of the differences, in the units of X.
 
     Returns
     -------
     float
-        Relative to the largest gradient.
+        Largest difference, relative to the largest gradient.
     """
     numeric = np.empty(X.shape)
     for j, e in enumerate(step * np.eye(X.shape[1])):
@@ -33,7 +33,7 @@ def gradient_error(model: DensityModel, X: FloatArray, step: float = 1e-5) -> fl
 
 
 def curvature_error(model: DensityModel, X: FloatArray, step: float = 1e-5) -> float:
-    r"""Largest relative difference of ``curvature`` from central differences of ``gradient``.
+    r"""Compare ``curvature`` with central differences of ``gradient``.
 
     With :math:`g = \nabla \log p`, the curvature is
     :math:`\nabla\nabla p / p = \nabla g + g g^T`.
@@ -43,14 +43,14 @@ def curvature_error(model: DensityModel, X: FloatArray, step: float = 1e-5) -> f
     model : DensityModel
         A fitted class model.
     X : ndarray of shape (n_samples, n_features)
-        Where to check.
+        Samples at which to check.
     step : float, default=1e-5
         Step of the differences, in the units of X.
 
     Returns
     -------
     float
-        Relative to the largest curvature.
+        Largest difference, relative to the largest curvature.
     """
     g = model.gradient(X)
     numeric = g[:, :, None] * g[:, None, :]

@@ -12,13 +12,13 @@ from genmetric.density._covariance import class_covariances
 from genmetric.density._gaussian import ClassGaussians, GaussianDensity
 from genmetric.density._statistics import ClassStatistics
 
-#: A component with less than this share of the samples is dropped.
+#: A component with less than this fraction of the samples is dropped.
 SMALLEST_SHARE = 1e-9
 
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """A mixture, and how well it fits.
+    """A fitted mixture and its log-likelihood.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class MixtureFit:
     log_likelihood: float
 
     def bayesian_information(self, n_rows: float) -> float:
-        r"""Bayesian information criterion :math:`-2 \log L + p \log n`, the less the better.
+        r"""Bayesian information criterion :math:`-2 \log L + p \log n`; smaller is better.
 
         With K components and D features, :math:`p = K - 1 + KD + KD(D+1)/2`.
         """
@@ -44,11 +44,11 @@ class MixtureFit:
 def seed_components(
     X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState
 ) -> IntArray:
-    """Hard assignment of samples to components: k-means, its centres drawn far from each other.
+    """Assign samples to components by k-means, with initial centres as in k-means++.
 
-    The first centre is drawn by weight, each further one by weight times squared distance to the
-    centres so far, the best of a few draws. Draws use the cumulative sum, so that
-    repeating a sample equals a weight of two for every draw.
+    The first centre is drawn with probability proportional to the weight, each further one with
+    weight times squared distance to the nearest centre, the best of a few draws. Draws use the
+    cumulative sum, so that repeating a sample equals a weight of two for every draw.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def seed_components(
     weights : ndarray of shape (n_samples,)
         Their weights, positive.
     n_components : int
-        Number of components, at most that of distinct samples.
+        Number of components, at most the number of distinct samples.
     rng : RandomState
         Random number generator.
 
@@ -99,15 +99,15 @@ def seed_components(
 def maximize(
     X: FloatArray, shares: FloatArray, prior: FloatArray, prior_rows: float, reg_covar: float
 ) -> GaussianDensity:
-    r"""Weights, means and covariances of components from the shares of samples they have.
+    r"""Compute mixing weights, means and covariances from the responsibilities (M step).
 
-    A covariance is pooled with that of all components, as if :math:`\nu` samples more had it, and
-    that one in the same way with a prior,
+    The covariance of a component is pooled with that of all components, which counts as
+    :math:`\nu` additional samples, and the pooled covariance in the same way with a prior,
 
     .. math:: \Sigma_k = \frac{n_k S_k + \nu W}{n_k + \nu} + \epsilon I, \qquad
               W = \frac{\sum_k n_k S_k + \nu \Lambda}{\sum_k n_k + \nu},
 
-    without which a component of one sample has infinite likelihood.
+    because a component with a single sample would have infinite likelihood otherwise.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def maximize(
     prior_rows : float
         The number nu.
     reg_covar : float
-        Added to the diagonal, epsilon.
+        The number epsilon, added to the diagonal.
 
     Returns
     -------
@@ -162,16 +162,17 @@ def fit_mixture(
     weights : ndarray of shape (n_samples,)
         Frequencies, positive.
     n_components : int
-        Components K, at most the number of distinct samples.
+        Number K of components, at most the number of distinct samples.
     pooling : float or None
-        Samples that pooled covariances count for; ``None`` is D + 2. The prior is the Ledoit-Wolf
-        covariance of all samples over K^(2/D), the size that K equal parts of their volume have.
+        Number of samples that a pooled covariance counts for; ``None`` is D + 2. The prior is the
+        Ledoit-Wolf covariance of all samples divided by K^(2/D), the size of a part if their volume
+        is split into K equal parts.
     reg_covar : float
-        Added to the diagonals.
+        Number added to the diagonals.
     max_iter : int
         Maximum number of iterations.
     tol : float
-        Iterations stop if the mean log-likelihood rises by less.
+        Iterations stop if the mean log-likelihood increases by less than this number.
     rng : RandomState
         Random number generator.
 

@@ -60,7 +60,7 @@ class ClassGaussians:
     def from_moments(
         cls, means: FloatArray, covariances: FloatArray, floor: float = 0.0
     ) -> ClassGaussians:
-        """Gaussians of given moments, covariance eigenvalues raised to `floor` if below."""
+        """Build Gaussians from moments; raise covariance eigenvalues below `floor` to it."""
         if not (np.isfinite(means).all() and np.isfinite(covariances).all()):
             raise ValueError(
                 "A class mean or covariance is not finite. Check X for numbers near the limits "
@@ -105,7 +105,10 @@ class ClassGaussians:
         return out
 
     def gradient(self, X: FloatArray) -> FloatArray:
-        r"""Gradient of the log-densities, :math:`-v_c`, shape (n_samples, n_classes, n_features)."""
+        r"""Return the gradients :math:`-v_c` of the log-densities of all classes.
+
+        The result has shape (n_samples, n_classes, n_features).
+        """
         return -self.scaled_residuals(X)
 
     def weighted_curvature(self, X: FloatArray, weights: FloatArray) -> FloatArray:
@@ -130,7 +133,7 @@ class ClassGaussians:
         return np.asarray(outer - base.reshape(-1, n_features, n_features))
 
     def precision_size(self, weights: FloatArray) -> FloatArray:
-        """Largest entry of each precision, weighted and summed, shape (n_samples,)."""
+        """Return the largest entry of each precision, weighted and summed, shape (n_samples,)."""
         return np.asarray(np.abs(weights) @ np.abs(self.precisions).max(axis=(1, 2)))
 
 
@@ -220,18 +223,18 @@ class GaussianDensity:
 
     @np.errstate(under="ignore")
     def log_density(self, X: FloatArray) -> FloatArray:
-        """Log-density, shape (n_samples,)."""
+        """Return the log-density, shape (n_samples,)."""
         return np.asarray(logsumexp(self._log_joint(X), axis=1))
 
     @np.errstate(under="ignore")
     def gradient(self, X: FloatArray) -> FloatArray:
-        """Gradient of the log-density, shape (n_samples, n_features)."""
+        """Return the gradient of the log-density, shape (n_samples, n_features)."""
         responsibility = softmax(self._log_joint(X), axis=1)
         return np.asarray(np.einsum("nk,nkj->nj", responsibility, self.gaussians.gradient(X)))
 
     @np.errstate(under="ignore")
     def curvature(self, X: FloatArray) -> FloatArray:
-        """Hessian of the density over the density, shape (n_samples, n_features, n_features)."""
+        """Return the Hessian of the density divided by the density, one matrix per sample."""
         return self.gaussians.weighted_curvature(X, softmax(self._log_joint(X), axis=1))
 
 
@@ -247,7 +250,7 @@ class GaussianDensityMixin:
         return self._frame.apply(validate_data(self, X, dtype=np.float64, reset=False))
 
     def log_density(self, X: ArrayLike) -> FloatArray:
-        """Log-density at each sample.
+        """Compute the log-density at each sample.
 
         Parameters
         ----------
@@ -264,7 +267,7 @@ class GaussianDensityMixin:
         return np.asarray(self._density.log_density(x) - log_volume)
 
     def gradient(self, X: ArrayLike) -> FloatArray:
-        """Gradient of the log-density at each sample.
+        """Compute the gradient of the log-density at each sample.
 
         Parameters
         ----------
@@ -281,7 +284,7 @@ class GaussianDensityMixin:
             return _check_range(self._density.gradient(x) / self._frame.scale, "gradient")
 
     def curvature(self, X: ArrayLike) -> FloatArray:
-        """Hessian of the density divided by the density, at each sample.
+        """Compute the Hessian of the density divided by the density, at each sample.
 
         Parameters
         ----------
@@ -291,7 +294,7 @@ class GaussianDensityMixin:
         Returns
         -------
         ndarray of shape (n_samples, n_features, n_features)
-            The matrices G.
+            The Hessian of p divided by p, one matrix per sample.
         """
         x = self._rows(X)
         with np.errstate(all="ignore"):
@@ -334,7 +337,7 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
     covariance_ : ndarray of shape (n_features, n_features)
         The covariance.
     n_features_in_ : int
-        Number of features seen in `fit`.
+        Number of features seen during fit.
 
     See Also
     --------

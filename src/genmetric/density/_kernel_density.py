@@ -17,16 +17,17 @@ import numpy as np
 from genmetric._chunks import map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
 
-#: Bytes of a chunk of pairs: it is read a dozen times and stays in a core's cache.
+#: Bytes of a chunk of pairs, which is read a dozen times and should stay in the cache of a core.
 PAIR_BYTES = 2**20
 
-#: Change of log(1/sigma²) at which the search ends, and most steps of it.
+#: The search for the bandwidth ends at this change of log(1/sigma²), or after this number of steps.
 RATE_TOL, MAX_STEPS = 1e-4, 50
 
-#: Most that a rate times a squared norm of a sample may be.
+#: Upper limit of the rate times the squared norm of a sample.
 MAX_PRECISION = 1e12
 
-#: The first bandwidth is the best of these multiples of the rule of thumb, for this number of samples.
+#: The initial bandwidth is the best of these multiples of the rule of thumb on a subset of this
+#: size.
 FIRST_LOOK, LOOK_ROWS = 4.0 ** np.arange(-3.0, 3.0), 500
 
 
@@ -71,7 +72,7 @@ def kernel_sums(
     weights : ndarray of shape (n_references,)
         Positive weights of the references.
     own : ndarray of shape (n_points,), default=None
-        The reference that each point leaves out, -1 for none; ``None`` is none anywhere.
+        Reference that is excluded from the sum of each point, -1 for none; ``None`` excludes none.
     n_jobs : int, default=None
         Number of threads; the result is the same for every number.
 
@@ -82,7 +83,7 @@ def kernel_sums(
     """
     scale = np.sqrt(rate)
     z, r = scale * points, scale * references
-    # The squared norms ride along in the product: one GEMM makes -||z_i - z_j||².
+    # The squared norms are columns of the factors: one matrix product gives -||z_i - z_j||².
     left = np.column_stack([2 * z, -np.einsum("ij,ij->i", z, z), -np.ones(len(z))])
     right = np.column_stack([r, np.ones(len(r)), np.einsum("ij,ij->i", r, r)]).T.copy()
     equal = bool(np.all(weights == weights[0]))
@@ -95,7 +96,8 @@ def kernel_sums(
             line = np.flatnonzero(own[rows] >= 0)
             skip = (line, own[rows][line])
             exponent[skip] = -np.inf
-        # The nearest reference sets the scale, so that far points do not underflow.
+        # Relative to the nearest reference, so that points far from all references do not
+        # underflow.
         top = exponent.max(axis=1)
         exponent -= top[:, None]
         kernel = np.exp(exponent)
@@ -122,11 +124,11 @@ class RateFit:
     Attributes
     ----------
     rate : float
-        The rate of largest likelihood.
+        The rate with the largest likelihood.
     sums : KernelSums
-        Sums of the samples whose likelihood it is, at that rate.
+        Kernel sums of the points at this rate.
     n_passes : int
-        Passes over all pairs of samples that the search made.
+        Number of passes over all pairs of samples in the search.
     """
 
     rate: float
@@ -151,9 +153,9 @@ def fit_rate(
     .. math:: \ell(t) = \sum_i w_i \Bigl[\tfrac{D}{2} t
               + \log\sum_{j \neq i} w_j e^{-\rho\|z_i - z_j\|^2}\Bigr],
 
-    whose two derivatives are the moments of :class:`KernelSums`. Newton's step is taken if the
-    curve is concave; otherwise, and if Newton's step lowered the likelihood, the step of EM
-    (:math:`\rho = WD / 2\sum_i w_i E_i\|z_i-z_j\|^2`), which never does.
+    whose first two derivatives follow from the moments in :class:`KernelSums`. Newton's method is
+    used if the function is concave. Otherwise, and if a Newton step decreased the likelihood, an EM
+    step is used (:math:`\rho = WD / 2\sum_i w_i E_i\|z_i-z_j\|^2`), which never decreases it.
 
     Parameters
     ----------
@@ -166,9 +168,9 @@ def fit_rate(
     own : ndarray of shape (n_points,) or None
         The reference that each point leaves out; see :func:`kernel_sums`.
     start : float, default=None
-        A rate to start from; ``None`` looks at several, for some of the samples.
+        Initial rate; ``None`` compares several on a subset of the samples.
     n_jobs : int, default=None
-        Threads.
+        Number of threads; the result is the same for every number.
 
     Returns
     -------

@@ -204,7 +204,7 @@ class LowRankGaussians:
         return last if len(last) > 1 else last[:0]
 
     def scaled_residuals(self, X: FloatArray, c: int) -> FloatArray:
-        r"""Return the vectors :math:`P_c(x - \mu_c)` of one class, shape (n_samples, n_features)."""
+        r"""Return the vectors :math:`P_c(x - \mu_c)` of one class, one per sample."""
         e, K = X - self.means[c], self.class_axes(c)
         return np.asarray((e - (e @ K.T) @ K) / self.isotropic[c])
 
@@ -252,9 +252,9 @@ def fit_low_rank_gaussians(
 ) -> LowRankGaussians:
     r"""Fit one Gaussian per class from factored statistics.
 
-    The covariances are those of :func:`~genmetric.density.fit_gaussians`,
-    :math:`b_c I + a_c F_c^T F_c / n_c` with the numbers of
-    :func:`~genmetric.density._covariance.covariance_terms`, with the same floor, and the same stand-in for classes with a single sample.
+    The covariances are those of :func:`~genmetric.density.fit_gaussians`, :math:`b_c I + a_c F_c^T
+    F_c / n_c` with the numbers of :func:`~genmetric.density._covariance.covariance_terms`, with the
+    same floor, and the same stand-in for classes with a single sample.
 
     Parameters
     ----------

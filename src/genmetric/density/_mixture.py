@@ -1,4 +1,4 @@
-"""A Gaussian mixture as the density of a class, for classes that are curved or in pieces."""
+"""A Gaussian mixture as the density of a class, for curved or multimodal classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
         curved or multimodal classes and need more samples. ``"bic"`` fits 1, 2, ...
         `max_components` and selects the number with the smallest Bayesian information criterion.
     max_components : int, default=8
-        Most components that ``"bic"`` tries.
+        Largest number of components that ``"bic"`` tries. Larger values take longer.
     pooling : float, default=None
         Number of samples of the pooled covariance that are added to those of each component;
         ``None`` is D + 2. Larger values make the components more alike and keep components with few
@@ -63,7 +63,7 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
     bic_ : ndarray of shape (n_tried,)
         Bayesian information criterion of 1, 2, ... components; only for ``n_components="bic"``.
     n_features_in_ : int
-        Number of features seen in `fit`.
+        Number of features seen during fit.
 
     See Also
     --------

@@ -18,13 +18,13 @@ class DensityModel(Protocol):
     """Interface of a fitted model of one class."""
 
     def log_density(self, X: FloatArray, /) -> FloatArray:
-        """Log-density, shape (n_samples,)."""
+        """Return the log-density, shape (n_samples,)."""
 
     def gradient(self, X: FloatArray, /) -> FloatArray:
-        """Gradient of the log-density, shape (n_samples, n_features)."""
+        """Return the gradient of the log-density, shape (n_samples, n_features)."""
 
     def curvature(self, X: FloatArray, /) -> FloatArray:
-        """Hessian of the density over the density, shape (n_samples, n_features, n_features)."""
+        """Return the Hessian of the density divided by the density, one matrix per sample."""
 
 
 class ClassModels(Protocol):
@@ -35,13 +35,13 @@ class ClassModels(Protocol):
         """Number of classes."""
 
     def log_density(self, X: FloatArray, /) -> FloatArray:
-        """Log-densities, shape (n_samples, n_classes)."""
+        """Return the log-density of each class at each sample, shape (n_samples, n_classes)."""
 
     def weighted_curvature(self, X: FloatArray, weights: FloatArray, /) -> FloatArray:
         """Return the sum over classes of w_c G_c, shape (n_samples, n_features, n_features)."""
 
     def precision_size(self, weights: FloatArray, /) -> FloatArray:
-        """Size of the precisions in that sum, shape (n_samples,): what its rounding goes with."""
+        """Return the size of the precisions in the sum, a measure of its rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class SeparateModels:
         return total
 
     def precision_size(self, weights: FloatArray) -> FloatArray:
-        """Zero, shape (n_samples,): of a model of any kind no precision is known."""
+        """Return zeros, shape (n_samples,): general models have no precision matrices."""
         return np.zeros(len(weights))
 
 
@@ -94,7 +94,7 @@ def fit_class_models(
     Parameters
     ----------
     model : estimator
-        Has ``fit(X)``, ``log_density``, ``gradient`` and ``curvature``.
+        Class model with ``fit(X)``, ``log_density``, ``gradient`` and ``curvature``.
     X : ndarray of shape (n_samples, n_features)
         Samples.
     codes : ndarray of shape (n_samples,)
@@ -106,7 +106,7 @@ def fit_class_models(
     classes : ndarray of shape (n_classes,), default=None
         Class names for errors.
     rng : RandomState, default=None
-        Seeds models that have a `random_state` and were given none.
+        Draws the seeds of models whose `random_state` is None.
 
     Returns
     -------

@@ -1,9 +1,8 @@
-"""Scaling: samples centred and divided by one number before any arithmetic.
+"""Scaling: samples are centred and divided by one number before other computations.
 
-Local metrics have unit determinant, so they do not change when all features are shifted or
-multiplied by one number. Working in
-coordinates in which the samples have mean zero and size about one keeps squares and inverses exact
-for data at 1e-150, 1e150 or an offset of 1e10.
+Local metrics are normalised, so they do not change if all features are shifted or multiplied by one
+number. In coordinates in which the samples have mean zero and size about one, squares and inverses
+are accurate for data of size 1e-150 or 1e150 and for offsets of 1e10.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from genmetric._chunks import row_chunks
 from genmetric._typing import AnyArray, FloatArray
 
-#: Sizes (root mean square of a feature's spread) whose square is still an ordinary float64.
+#: Range of the root mean square spread of the features; squares outside of it are not accurate.
 MIN_SPREAD, MAX_SPREAD = 1e-151, 1e151
 
 
@@ -28,7 +27,7 @@ class Scaling:
     center : ndarray of shape (n_features,)
         Subtracted from every sample.
     scale : float
-        A power of two, so that dividing by it rounds nothing.
+        A power of two, so that the division is exact.
     """
 
     center: FloatArray
@@ -36,7 +35,7 @@ class Scaling:
 
     @classmethod
     def of(cls, X: AnyArray) -> Scaling:
-        """Scaling of the samples of `X`: their mean, and a power of two near their spread."""
+        """Compute the scaling of samples: their mean, and a power of two near their spread."""
         chunks = row_chunks(len(X), 16 * X.shape[1])
         # Extremes first: a mean of numbers near the float64 maximum would overflow.
         low = np.min([X[rows].min(axis=0) for rows in chunks], axis=0).astype(float)
@@ -56,7 +55,7 @@ class Scaling:
 
     @classmethod
     def around(cls, center: FloatArray, spread: float) -> Scaling:
-        """Scaling of samples with this mean and this root mean square of a feature's spread."""
+        """Compute the scaling of samples with this mean and this root mean square spread."""
         if not MIN_SPREAD <= spread <= MAX_SPREAD:
             raise ValueError(
                 f"The features have a spread of about {spread:.1e}; covariances of values this large "
@@ -73,7 +72,7 @@ class Scaling:
 
     @property
     def unit(self) -> float:
-        """Distance in input space, under a metric learned here, that is one unit here."""
+        """Distance in input space of one unit of these coordinates, under a metric learned here."""
         return self.scale
 
     @property

@@ -1,9 +1,9 @@
-"""Class statistics: the sums a set of Gaussians is made of, in a form that merges.
+"""Class statistics: mergeable sums from which Gaussian class models are computed.
 
-Everything a Gaussian class model needs is a sum over samples, so batches from disk, chunks in
-threads and blocks on a cluster are all the same loop: :meth:`ClassStatistics.from_rows` on each
-piece, :meth:`ClassStatistics.merge` between them. Moments are centred at the class means; raw
-sums of ``x`` and ``x xᵀ`` lose every digit when the offset is large.
+A Gaussian class model needs only sums over samples. Batches from disk, chunks in threads and blocks
+on a cluster are therefore processed in the same way: :meth:`ClassStatistics.from_rows` for each
+part and :meth:`ClassStatistics.merge` to combine parts. Moments are centred at the class means,
+because sums of ``x`` and ``x xᵀ`` lose all digits if the data have a large offset.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from genmetric.density._scaling import Scaling
 class ClassStatistics:
     """Weighted count, mean and centred moments of each class.
 
-    With ``e = x - mean`` over the samples of class c, each sample counted as often as its weight says:
+    With ``e = x - mean`` for the samples of a class, each counted with its weight:
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class ClassStatistics:
     scatter : ndarray of shape (n_classes, n_features, n_features)
         Sum of ``e eᵀ``.
     third : ndarray of shape (n_classes, n_features)
-        Sum of ``|e|² e``; only there to let `fourth` merge.
+        Sum of ``|e|² e``; needed to merge `fourth`.
     fourth : ndarray of shape (n_classes,)
         Sum of ``|e|⁴``, which the Ledoit-Wolf shrinkage needs.
     """
@@ -54,7 +54,7 @@ class ClassStatistics:
         n_classes: int,
         sample_weight: FloatArray | None = None,
     ) -> ClassStatistics:
-        """Statistics of the samples of `X`, whose class is ``codes[i]`` in ``range(n_classes)``."""
+        """Compute the statistics of the samples of `X`; `codes` has their classes."""
         n_features = X.shape[1]
         stats = cls(
             np.zeros(n_classes),
@@ -86,7 +86,7 @@ class ClassStatistics:
         return stats
 
     def merge(self, other: ClassStatistics) -> ClassStatistics:
-        """Statistics of the samples of both, as if they had been seen together."""
+        """Return the statistics of the samples of both."""
         count = self.count + other.count
         share = np.divide(other.count, count, out=np.zeros_like(count), where=count > 0)
         mean = self.mean + share[:, None] * (other.mean - self.mean)
@@ -95,7 +95,7 @@ class ClassStatistics:
         return ClassStatistics(count, mean, scatter, third, fourth)
 
     def take(self, classes: IntArray) -> ClassStatistics:
-        """Statistics of some of the classes."""
+        """Return the statistics of some of the classes."""
         return ClassStatistics(*(getattr(self, name)[classes] for name in _FIELDS))
 
     def spread(self, places: IntArray, n_classes: int) -> ClassStatistics:
@@ -119,7 +119,7 @@ class ClassStatistics:
         )
 
     def rescaled(self, factor: float) -> ClassStatistics:
-        """Statistics of the samples times a factor; exact for a power of two."""
+        """Return the statistics of the samples times a factor; exact for a power of two."""
         moments = [getattr(self, name) for name in _FIELDS]
         for k in range(1, len(moments)):
             # One factor at a time: its fourth power may overflow where the moment is zero.
@@ -127,7 +127,7 @@ class ClassStatistics:
         return ClassStatistics(*moments)
 
     def _about(self, center: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Scatter, third and fourth moments about another centre than the mean."""
+        """Return scatter, third and fourth moments about a centre other than the mean."""
         d = np.where(self.count[:, None] > 0, self.mean - center, 0.0)
         d2 = np.einsum("cj,cj->c", d, d)
         spread = np.trace(self.scatter, axis1=1, axis2=2)
@@ -145,7 +145,7 @@ class ClassStatistics:
 
     @property
     def covariances(self) -> FloatArray:
-        """Maximum-likelihood covariance of each class, shape (n_classes, n_features, n_features)."""
+        """Maximum-likelihood covariances, shape (n_classes, n_features, n_features)."""
         return self.scatter / np.maximum(self.count, np.finfo(float).tiny)[:, None, None]
 
     @property
@@ -165,7 +165,7 @@ class ClassStatistics:
         return np.asarray(self.pooled().covariances[0])
 
     def pooled(self) -> ClassStatistics:
-        """All classes as one, each sample about the mean of its own class."""
+        """Return the statistics of all classes as one, each sample about the mean of its class."""
         moments = (self.scatter, self.third, self.fourth)
         return ClassStatistics(
             self.count.sum(keepdims=True),
@@ -198,18 +198,18 @@ def class_statistics(
     sample_weight: FloatArray | None = None,
     n_jobs: int | None = None,
 ) -> ClassStatistics:
-    """Class statistics of a whole array, chunk by chunk.
+    """Compute the class statistics of an array, chunk by chunk.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Samples; converted to float64 a chunk at a time.
+        Samples; chunks are converted to float64 one at a time.
     codes : ndarray of shape (n_samples,)
         Class of each sample, in ``range(n_classes)``.
     n_classes : int
         Number of classes.
     frame : Scaling, default=None
-        Where the statistics are wanted; ``None`` takes the samples as they are.
+        Coordinates of the statistics; ``None`` is input space.
     sample_weight : ndarray of shape (n_samples,), default=None
         Frequencies: weight 2 equals repeating the sample, weight 0 removes it.
     n_jobs : int, default=None
@@ -226,8 +226,8 @@ def class_statistics(
         x = np.asarray(X[rows], float) if frame is None else frame.apply(X[rows])
         return ClassStatistics.from_rows(x, codes[rows], n_classes, w)
 
-    # A chunk should stay in the cache; but a merge costs one pass over the scatters, so it should be
-    # longer than all of them.
+    # A chunk should stay in the cache; but a merge costs one pass over the scatters, so it should
+    # be longer than all of them.
     chunks = row_chunks(
         len(X), 32 * X.shape[1], budget=max(2**23, 128 * n_classes * X.shape[1] ** 2)
     )

@@ -35,7 +35,7 @@ class Whitening(Scaling):
 
     @property
     def unit(self) -> float:
-        """Distance in input space that is one unit here: distances are the same in both."""
+        """Distance in input space of one unit of these coordinates: one, since distances agree."""
         return 1.0
 
     @property

@@ -24,14 +24,14 @@ class FactorModel(GaussianDensityMixin, BaseEstimator):
     r"""A Gaussian of low-rank-plus-diagonal covariance as the density of a class.
 
     The samples are :math:`x = \mu + W z + \varepsilon` with few factors z and independent noise, so
-    that :math:`\Sigma = W W^T + \Psi`: factor analysis, or with one noise for all features
-    probabilistic principal components. It needs D·q numbers where a covariance has D²/2, which
-    suits classes with fewer samples than features. Density, gradient and curvature use Woodbury's
-    identity; no covariance is inverted.
+    that :math:`\Sigma = W W^T + \Psi`. This is factor analysis or, with one noise variance for all
+    features, probabilistic principal component analysis. It has D·q parameters instead of the D²/2
+    of a covariance, which suits classes with fewer samples than features. Density, gradient and
+    curvature use Woodbury's identity; no covariance is inverted.
 
-    The model is experimental. A study in which a number of factors and a noise floor chosen by
-    cross-validation beat the shrunk Gaussian on datasets that were not used to choose the defaults
-    would settle it.
+    The model is experimental. It becomes stable if a study shows that, with the number of factors
+    and the noise floor selected by cross-validation, it has a lower error than the shrunk Gaussian
+    on datasets that were not used to select the defaults.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class FactorModel(GaussianDensityMixin, BaseEstimator):
     n_components_ : int
         Number of factors.
     n_features_in_ : int
-        Number of features seen in `fit`.
+        Number of features seen during fit.
 
     See Also
     --------
@@ -139,7 +139,7 @@ class FactorModel(GaussianDensityMixin, BaseEstimator):
         check_parameters(self)
         x, weight = weighted_rows(self, X, sample_weight)
         frame = Scaling.of(x)
-        # Equal samples are one of more weight, in an order of their own: folds follow from the samples.
+        # Equal samples are merged and sorted, so that the folds do not depend on their order.
         inside, copies = np.unique(frame.apply(x), axis=0, return_inverse=True)
         weight = np.asarray(np.bincount(copies.ravel(), weight), float)
         if isinstance(self.n_components, str):

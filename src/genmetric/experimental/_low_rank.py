@@ -1,4 +1,4 @@
-"""Gaussians whose covariance is low-rank plus diagonal, for more features than rows."""
+"""Gaussians whose covariance is low-rank plus diagonal, for more features than samples."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class LowRankGaussian:
               \Psi^{-1/2}, \qquad
               \log|W W^T + \Psi| = \sum_j \log \psi_j + \sum_k \log(1 + s_k^2),
 
-    so that nothing of size D by D is ever inverted, and no digit is lost however small the noise
-    is against the loadings.
+    so that no matrix of size D x D is inverted, and no digits are lost if the noise is small
+    compared with the loadings.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class LowRankGaussian:
     axes : ndarray of shape (n_features, n_factors)
         The matrix U.
     shares : ndarray of shape (n_factors,)
-        1/(1+s²), the share of noise in the variance along each axis.
+        1/(1+s²), the fraction of noise in the variance along each axis.
     log_scale : float
         Log-density at the mean.
     """
@@ -67,24 +67,24 @@ class LowRankGaussian:
         return np.asarray(root[:, None] * inner * root)
 
     def _white(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Rows in units of the noise: along the axes, and what is left across them."""
+        """Return samples in units of the noise: along the axes, and the remainder."""
         e = (X - self.mean) / np.sqrt(self.noise)
         along = e @ self.axes
         return along, e - along @ self.axes.T
 
     def log_density(self, X: FloatArray) -> FloatArray:
-        """Log-density, shape (n_samples,)."""
+        """Return the log-density, shape (n_samples,)."""
         along, across = self._white(X)
         square = np.einsum("ij,ij->i", across, across) + along**2 @ self.shares
         return np.asarray(self.log_scale - 0.5 * square)
 
     def gradient(self, X: FloatArray) -> FloatArray:
-        """Gradient of the log-density, shape (n_samples, n_features)."""
+        """Return the gradient of the log-density, shape (n_samples, n_features)."""
         along, across = self._white(X)
         return -np.asarray((across + (along * self.shares) @ self.axes.T) / np.sqrt(self.noise))
 
     def curvature(self, X: FloatArray) -> FloatArray:
-        """Hessian of the density over the density, shape (n_samples, n_features, n_features)."""
+        """Return the Hessian of the density divided by the density, one matrix per sample."""
         v = self.gradient(X)
         return np.asarray(v[:, :, None] * v[:, None, :] - self.precision)
 
@@ -99,7 +99,7 @@ def principal_factors(covariance: FloatArray, n_factors: int) -> tuple[FloatArra
     Parameters
     ----------
     covariance : ndarray of shape (n_features, n_features)
-        Maximum-likelihood covariance of the rows.
+        Maximum-likelihood covariance of the samples.
     n_factors : int
         The number q of factors, below the number of features.
 
@@ -134,7 +134,7 @@ def factor_analysis(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Compute loadings and noise of maximum likelihood factor analysis by EM.
 
-    One round, with :math:`\beta = W^T (W W^T + \Psi)^{-1}` by Woodbury's identity:
+    One iteration, with :math:`\beta = W^T (W W^T + \Psi)^{-1}` by Woodbury's identity:
 
     .. math:: W \leftarrow S\beta^T (I - \beta W + \beta S \beta^T)^{-1}, \qquad
               \Psi \leftarrow \mathrm{diag}(S - W \beta S).
@@ -142,16 +142,16 @@ def factor_analysis(
     Parameters
     ----------
     covariance : ndarray of shape (n_features, n_features)
-        Maximum-likelihood covariance S of the rows.
+        Maximum-likelihood covariance S of the samples.
     loadings, noise : ndarray of shape (n_features, n_factors) and (n_features,)
-        Where to start, as :func:`principal_factors` returns.
+        Initial values, as returned by :func:`principal_factors`.
     floor : float or ndarray of shape (n_features,)
         Smallest noise of a feature. Without one the likelihood has no maximum where there are fewer
         rows than features.
     max_iter : int, default=200
         Maximum number of iterations.
     tol : float, default=1e-4
-        Iterations stop if no entry of the noise changes by more than this share of the largest.
+        Iterations stop if no entry of the noise changes by more than this fraction of the largest.
 
     Returns
     -------

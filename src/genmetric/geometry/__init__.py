@@ -1,8 +1,8 @@
 """Pure functions on stacks of matrices: Phi, local metrics, their sums and their roots.
 
 `_phi` combines the curvatures of the classes, `_local` computes the metric of each sample,
-`_summation` holds the solvers of their sum, `_factor` takes roots, and `_risk` estimates the error of
-a nearest neighbour.
+`_summation` holds the solvers of their sum, `_factor` takes roots, and `_risk` estimates the error
+of a nearest neighbour.
 """
 
 from genmetric.geometry._factor import rank_limited_factor, symmetric_root, unit_determinant

@@ -43,14 +43,14 @@ def rank_limited_factor(
     eigenvalues, so that :math:`L^T L` is the closest matrix to M of that rank. With the covariance
     S of the data they are the leading principal components of the data in the space of the metric,
     :math:`L = V^T M^{1/2}` with V the leading eigenvectors of :math:`M^{1/2} S M^{1/2}`, so that
-    the squared distances between rows lose the least on average.
+    the squared distances between samples lose the least on average.
 
     Parameters
     ----------
     metric : ndarray of shape (n_features, n_features)
         Symmetric positive semidefinite matrix.
     n_components : int
-        Rows of the factor.
+        Number of rows of the factor.
     covariance : ndarray of shape (n_features, n_features), default=None
         Covariance of the data.
 

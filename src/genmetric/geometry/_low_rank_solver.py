@@ -81,7 +81,7 @@ def sparse_weights(weights: FloatArray, tol: float) -> SparseWeights:
     weights : ndarray of shape (n_samples, n_classes)
         Weights of the classes in Phi, with largest absolute value one and sum zero.
     tol : float
-        Larger values keep fewer classes.
+        Absolute weight up to which a class is left out. Larger values keep fewer classes.
 
     Returns
     -------

@@ -45,7 +45,7 @@ class MetricSum:
         return np.asarray((self.total + self.total.T) / (2 * self.weight))
 
     def relative_stderr(self, population: float = np.inf) -> float:
-        r"""Return the standard error of the mean of sampled metrics, relative to its Frobenius norm.
+        r"""Return the standard error of the mean of sampled metrics, relative to its norm.
 
         For n metrics drawn without replacement out of N,
 

@@ -14,7 +14,7 @@ from genmetric.geometry._local import Normalization
 from genmetric.geometry._sample_metrics import sample_metrics
 from genmetric.geometry._summation import MetricSum, dense_bytes_per_row
 
-#: Bytes that local metrics kept for later rounds may take.
+#: Largest memory, in bytes, of local metrics that are kept for later iterations.
 KEPT_BYTES = 512 * 2**20
 
 

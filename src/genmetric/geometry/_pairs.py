@@ -1,14 +1,16 @@
 r"""Classes that matter at a sample, and local metrics of samples at which two or three do.
 
-The local metric, eq. (8) of the paper, in terms of :math:`|\Phi|`, the inertia and the determinant is
+The local metric, eq. (8) of the paper, in terms of :math:`|\Phi|`, the inertia and the determinant
+is
 
 .. math:: M = e^{-\kappa/D} \Big( \tfrac{d_+ + d_-}{2}\,|\Phi| + \tfrac{d_+ - d_-}{2}\,\Phi \Big),
           \qquad \kappa = d_+\log d_+ + d_-\log d_- + \log|\det\Phi| .
 
-If two classes matter, samples share everything but two rank-one terms. If three matter, the weights are :math:`(1, -(1-\tau), -\tau)` up to scale and sign, so the
-shared part depends on one number. It is diagonalised at a few values of :math:`\tau`, and only
-:math:`|\Phi|`, which moves no faster than Phi, is interpolated between them; determinant and
-inertia, which jump, are found from Phi itself.
+If two classes matter, samples share everything but two rank-one terms. If three matter, the weights
+are :math:`(1, -(1-\tau), -\tau)` up to scale and sign, so that the shared part depends on one
+number. It is diagonalised at a few values of :math:`\tau`. Only :math:`|\Phi|`, which changes no
+faster than Phi, is interpolated between them; the determinant and the inertia are discontinuous and
+are computed from Phi itself.
 """
 
 from __future__ import annotations
@@ -38,16 +40,16 @@ NODES = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5])
 
 @dataclass(frozen=True)
 class LeadingClasses:
-    """The classes that matter at each sample, by falling absolute weight.
+    """The classes that matter at each sample, by decreasing absolute weight.
 
     Attributes
     ----------
     order : ndarray of shape (n_samples, 3)
         The class of largest absolute weight, the leading one of the other sign, and the third.
     tau : ndarray of shape (n_samples,)
-        Share of the third class in the weights opposite to the first, in [0, 0.5].
+        Fraction of the third class in the weights opposite to the first, in [0, 0.5].
     n_classes : ndarray of shape (n_samples,)
-        How many classes matter; 2 and 3 have fast ways.
+        Number of classes that matter. The resolvent solver treats 2 and 3.
     """
 
     order: IntArray
@@ -79,8 +81,8 @@ def leading_classes(weights: FloatArray, tol: float) -> LeadingClasses:
     third = rest.argmax(axis=1)
     sizes = np.abs(weights[every, second]), rest[every, third]
     n_classes = 2 + np.count_nonzero(rest > tol, axis=1)
-    # Three weights of sum zero: two of them stand against the first. Where what was left out hides
-    # that, the sample is left to the dense solver.
+    # Of three weights with sum zero, two have the sign opposite to the first. If the neglected
+    # classes violate this, the sample is left to the dense solver.
     same_side = weights[every, third] * weights[every, second] > 0
     n_classes[(n_classes == 3) & ~same_side] = 4
     tau = np.clip(sizes[1] / (sizes[0] + sizes[1]), 0.0, 0.5)
@@ -117,7 +119,7 @@ def _coefficients(
 def _metric_squares(
     even: FloatArray, odd: FloatArray, norms: FloatArray, signed: FloatArray
 ) -> FloatArray:
-    """Squared Frobenius norm of even·|Phi| + odd·Phi."""
+    """Compute the squared Frobenius norm of even·|Phi| + odd·Phi."""
     return (even**2 + odd**2) * norms + 2 * even * odd * signed
 
 
@@ -128,7 +130,7 @@ def pair_metric_sum(
     weights: FloatArray,
     normalization: Normalization = "determinant",
 ) -> tuple[FloatArray, float, BoolArray]:
-    """Sum of the local metrics of samples at which one pair of classes matters.
+    """Sum the local metrics of samples at which one pair of classes matters.
 
     Parameters
     ----------
@@ -190,7 +192,7 @@ def triple_metric_sum(
     tau: FloatArray,
     normalization: Normalization = "determinant",
 ) -> tuple[FloatArray, float, BoolArray]:
-    r"""Sum of the local metrics of samples at which three classes matter.
+    r"""Sum the local metrics of samples at which three classes matter.
 
     With hat functions :math:`\ell_k` on the nodes and :math:`\Phi_k` the sample's matrix with its
     shared part taken at node k, :math:`|\Phi| \approx \sum_k \ell_k(\tau)\,|\Phi_k|`.

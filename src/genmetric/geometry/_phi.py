@@ -30,16 +30,17 @@ def curvature_weights(log_joint: FloatArray) -> FloatArray:
     densities and :math:`\delta_c = 1 - r_c`, dividing by :math:`p_{(1)}^2 p_{(2)}` leaves
 
     .. math:: w_{(1)} = -\sum_{c \ne (1)} s_c \delta_c, \qquad
-              w_c = s_c \Big(\delta_c + \delta_c \sum_{c'} r_{c'} - \sum_{c'} r_{c'} \delta_{c'}\Big),
+              w_c = s_c \Big(\delta_c + \delta_c \sum_{c'} r_{c'} - \sum_{c'} r_{c'}
+              \delta_{c'}\Big),
 
-    sums over all classes but the first: finite when one posterior is one to machine precision, and
-    free of cancellation when densities nearly agree. Where all weights vanish the two leading
-    classes take +1 and -1.
+    with sums over all classes but the first. The weights are finite if one posterior is one to
+    machine precision, and there is no cancellation if densities nearly agree. If all weights
+    vanish, the two leading classes get the weights +1 and -1.
 
     Parameters
     ----------
     log_joint : ndarray of shape (n_samples, n_classes)
-        Log-densities, plus log-priors where priors are wanted.
+        Log-densities, plus log-priors if the classes have priors.
 
     Returns
     -------
@@ -49,8 +50,8 @@ def curvature_weights(log_joint: FloatArray) -> FloatArray:
     n_samples = len(log_joint)
     if not np.isfinite(log_joint).all():
         raise ValueError(
-            "The log-density of a class is not finite. Rows this far from every class (or a class "
-            "model that returns NaN) have no local metric: check X for outliers."
+            "The log-density of a class is not finite, because a sample is very far from every class "
+            "or a class model returns NaN. Check X for outliers."
         )
     every = np.arange(n_samples)
     first = np.argmax(log_joint, axis=1)
@@ -71,14 +72,14 @@ def curvature_weights(log_joint: FloatArray) -> FloatArray:
 
 
 def two_class_weights(n_samples: int) -> FloatArray:
-    """Weights of two classes: Phi is G_2 - G_1 up to sign wherever the point lies."""
+    """Return the weights of two classes: Phi is G_2 - G_1 up to sign at every sample."""
     return np.tile([-1.0, 1.0], (n_samples, 1))
 
 
 def phi_weights(
     models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None
 ) -> FloatArray:
-    """Weights of each class in Phi at each sample, shape (n_samples, n_classes).
+    """Compute the weight of each class in Phi at each sample.
 
     Parameters
     ----------

@@ -5,9 +5,9 @@ The Nadaraya-Watson estimate with a small bandwidth h and metric M has the bias
 .. math:: h^2 \Big( g^T M^{-1} b + \tfrac12 \mathrm{tr}(M^{-1} \nabla\nabla f) \Big)
 
 with g the gradient of the log-density and b the gradient of the regression function f. The first
-term is :math:`\tfrac12 \mathrm{tr}(M^{-1} B)` with :math:`B = b g^T + g b^T`, which has one positive
-and one negative eigenvalue, :math:`b^T g \pm \|b\|\|g\|`: a metric exists that removes it. The
-sign rule for B gives, with unit vectors :math:`\hat b` and :math:`\hat g`,
+term is :math:`\tfrac12 \mathrm{tr}(M^{-1} B)` with :math:`B = b g^T + g b^T`, which has one
+positive and one negative eigenvalue, :math:`b^T g \pm \|b\|\|g\|`: a metric exists that removes it.
+The sign rule for B gives, with unit vectors :math:`\hat b` and :math:`\hat g`,
 
 .. math:: M \propto |B| = \|b\|\,\|g\|\,(\hat b \hat b^T + \hat g \hat g^T) ,
 

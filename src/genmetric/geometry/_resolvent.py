@@ -9,7 +9,7 @@ Diagonalised once, :math:`B = Q\,\mathrm{diag}(\beta)\,Q^T` leaves
 :math:`\mathrm{diag}(\beta) + \sum_k s_k v_k v_k^T` with signs :math:`s_k` and vectors
 :math:`v_k = \sqrt{|w_c|}\,Q^T P_c (x - \mu_c)`. For this matrix
 
-* determinant and inertia come from a Schur complement of a few samples, O(D) per sample;
+* determinant and inertia come from a Schur complement of a few rows, O(D) per sample;
 * the absolute value is a sum over the poles of :mod:`~genmetric.geometry._zolotarev`, and the
   resolvent at a pole is a diagonal matrix plus one of low rank (Woodbury), so that its sum over
   points is one matrix product: O(D²) per sample.
@@ -156,7 +156,7 @@ def bordered_inverse(H: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 @dataclass(frozen=True)
 class Summary:
-    """Quantities in O(D) per sample of diag(beta) plus rank-one terms.
+    """Properties of diag(beta) plus rank-one terms, computed in O(D) per sample.
 
     Attributes
     ----------
@@ -169,10 +169,10 @@ class Summary:
     norm2 : ndarray of shape (n_samples,)
         Squared Frobenius norm.
     loose : ndarray of shape (n_samples,)
-        Whether much of the metric's two terms cancels.
+        Whether the two terms of the metric cancel to a large part.
     regular : ndarray of shape (n_samples,)
-        Whether the eigenvalues are clear of zero, and so of the floor of the sign rule, and the
-        bound is near enough for :class:`AbsoluteValues`.
+        Whether all eigenvalues are above the floor of the sign rule and the bound is tight enough
+        for :class:`AbsoluteValues`.
     """
 
     n_positive: FloatArray
@@ -184,15 +184,15 @@ class Summary:
 
 
 def summarize(beta: FloatArray, signs: FloatArray, V: FloatArray) -> Summary:
-    r"""Inertia, determinant and condition of diag(beta) plus rank-one terms.
+    r"""Compute inertia, determinant and condition of diag(beta) plus rank-one terms.
 
     With :math:`S = \mathrm{diag}(s)` and :math:`H = S + V \mathrm{diag}(\beta)^{-1} V^T`, the
     determinant lemma and Haynsworth's additivity of the inertia give
 
     .. math:: |\det\Phi| = |\det H| \prod_d |\beta_d|, \qquad d_+ = \beta_+ + h_- - s_-,
 
-    with :math:`\beta_+` positive :math:`\beta`, and :math:`h_-`, :math:`s_-` negative eigenvalues of
-    H and S. The smallest eigenvalue is at least one over the Frobenius norm of the inverse, and
+    with :math:`\beta_+` positive :math:`\beta`, and :math:`h_-`, :math:`s_-` negative eigenvalues
+    of H and S. The smallest eigenvalue is at least one over the Frobenius norm of the inverse, and
     with :math:`T_k = V \mathrm{diag}(\beta)^{-k} V^T`
 
     .. math:: \|\Phi^{-1}\|_F^2 = \sum_d \beta_d^{-2} - 2\,\mathrm{tr}(H^{-1} T_3)
@@ -242,7 +242,7 @@ def summarize(beta: FloatArray, signs: FloatArray, V: FloatArray) -> Summary:
 
 
 def spectral_bound(beta: FloatArray, signs: FloatArray, V: FloatArray) -> FloatArray:
-    r"""Upper bound on the spectral norm of diag(beta) plus rank-one terms, per sample.
+    r"""Compute an upper bound on the spectral norm of diag(beta) plus rank-one terms, per sample.
 
     Without its negative terms the largest eigenvalue of Phi is at most :math:`\beta_{\max} + y`
     with :math:`g(y) = \sum_{s_k > 0}\sum_d v_{kd}^2/(y + \beta_{\max} - \beta_d) = 1` (exactly so
@@ -261,7 +261,7 @@ def spectral_bound(beta: FloatArray, signs: FloatArray, V: FloatArray) -> FloatA
     Returns
     -------
     ndarray of shape (n_samples,)
-        Bounds, within a few per cent as a rule.
+        Bounds, usually tight to a few per cent.
     """
     bound = np.zeros(len(V))
     for sign, edge, gap in ((1, beta[-1], beta[-1] - beta), (-1, -beta[0], beta - beta[0])):
@@ -275,9 +275,10 @@ def spectral_bound(beta: FloatArray, signs: FloatArray, V: FloatArray) -> FloatA
 
 
 def scale_levels(bound: FloatArray, unit: float, base: float = 4.0) -> FloatArray:
-    """Bounds rounded up to a unit times a power of a base.
+    """Round bounds up to a unit times a power of a base.
 
-    Samples of one level share their poles, and no sample's level depends on what other samples came along.
+    Samples with the same rounded bound share their poles. The bound of a sample does not depend on
+    other samples.
     """
     return np.asarray(unit * base ** np.ceil(np.log(bound / unit) / np.log(base)))
 
@@ -354,7 +355,7 @@ class AbsoluteValues:
 
 
 def _many_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
-    """Sum over poles of Im[R (sum over samples of Vᵀ C V) R], one real product per part and pole."""
+    """Sum Im[R (sum over samples of Vᵀ C V) R] over poles, by one real product per part."""
     n_features = V.shape[2]
     by_pole = C.transpose(3, 2, 0, 1)
     parts = np.ascontiguousarray(by_pole.real), np.ascontiguousarray(by_pole.imag)
@@ -373,9 +374,10 @@ def _many_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
 
 
 def _few_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
-    """As :func:`_many_rows`, by one product of all samples and poles, with nothing of size D² per pole.
+    """Compute the sum of :func:`_many_rows` by one product of all samples and poles.
 
-    With R V = A + iB the imaginary part of (R V)ᵀ C (R V) is that of real matrices twice as wide.
+    No array has size D² per pole. With R V = A + iB the imaginary part of (R V)ᵀ C (R V) is that of
+    real matrices twice as wide.
     """
     n_rows, n_terms, n_features = V.shape
     n_poles = R.shape[1]
@@ -392,7 +394,7 @@ def _few_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
 
 
 def square_norms(beta: FloatArray, signs: FloatArray, V: FloatArray) -> FloatArray:
-    """Squared Frobenius norms of diag(beta) plus rank-one terms, shape (n_samples,)."""
+    """Compute the squared Frobenius norms of diag(beta) plus rank-one terms, shape (n_samples,)."""
     grams = _gram(V, np.column_stack([np.ones_like(beta), beta]))
     mixed = 2 * np.einsum("kkn,k->n", grams[..., 1], signs)
     outer = np.einsum("kln,k,l->n", grams[..., 0] ** 2, signs, signs)
@@ -407,12 +409,12 @@ def rank_one_traces(beta: FloatArray, signs: FloatArray, V: FloatArray) -> Float
 def plain_sum(
     beta: FloatArray, signs: FloatArray, V: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """Weighted sum of diag(beta) plus rank-one terms, shape (n_features, n_features)."""
+    """Compute the weighted sum of diag(beta) plus rank-one terms, (n_features, n_features)."""
     flat = V.reshape(-1, V.shape[2])
     scaled = (V * (weights[:, None] * signs)[:, :, None]).reshape(flat.shape)
     return np.asarray(np.diag(weights.sum() * beta) + scaled.T @ flat)
 
 
 def resolvent_bytes_per_row(n_features: int, n_terms: int) -> int:
-    """Bytes of temporary arrays that a sample needs in :class:`AbsoluteValues`."""
+    """Return the bytes of temporary arrays per sample in :class:`AbsoluteValues`."""
     return 40 * n_terms * n_features + 64 * FINEST[0] * (n_terms**2 + 1)

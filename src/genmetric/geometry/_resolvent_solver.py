@@ -26,8 +26,8 @@ from genmetric.geometry._pairs import (
 from genmetric.geometry._phi import phi_weights
 from genmetric.geometry._resolvent import resolvent_bytes_per_row
 
-#: Most samples and numbers of one task: short enough to keep every thread busy to the end, long
-#: enough that threads do not queue for the interpreter.
+#: Largest numbers of samples and of array entries of one task. Short tasks keep all threads busy
+#: until the end; long ones avoid that threads wait for the interpreter lock.
 TASK_ROWS, TASK_NUMBERS = 2048, 2**17
 
 

@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp, softmax
 from genmetric._typing import FloatArray
 from genmetric.density._models import ClassModels
 
-#: Logarithms of the numbers that float64 holds.
+#: Logarithms of the smallest and largest float64 numbers.
 LOG_SMALLEST, LOG_LARGEST = (float(np.log(end)) for end in (5e-324, np.finfo(float).max))
 
 
@@ -123,7 +123,7 @@ def finite_sample_error(
     log_priors: FloatArray | None = None,
     sample_weight: FloatArray | None = None,
 ) -> float:
-    r"""Compute the first-order error of the nearest neighbour among `n_train` samples, equation (5).
+    r"""Compute the first-order error of the nearest neighbour among N samples, equation (5).
 
     The neighbour of x among N samples lies at a mean squared distance of
     :math:`\Gamma(1 + 2/D)\,(N V_D\, p(z))^{-2/D}` in the space z = Lx of the metric, with
@@ -179,10 +179,9 @@ def density_bias(
 ) -> FloatArray:
     r"""Compute the integrand of equation (5).
 
-    For two classes of equal priors
-    :math:`\frac{p_1 p_2 (p_2 - p_1)}{(p_1 + p_2)^2} \mathrm{Trace}[M^{-1}\Phi]`; for more,
-    :math:`\mathrm{Trace}[M^{-1}\Phi] / (\sum_c p_c)^2` with Phi for any number of classes. Priors multiply
-    the densities by C·prior.
+    For two classes of equal priors :math:`\frac{p_1 p_2 (p_2 - p_1)}{(p_1 + p_2)^2}
+    \mathrm{Trace}[M^{-1}\Phi]`; for more, :math:`\mathrm{Trace}[M^{-1}\Phi] / (\sum_c p_c)^2` with
+    Phi for any number of classes. Priors multiply the densities by C·prior.
 
     Parameters
     ----------

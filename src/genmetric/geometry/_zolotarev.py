@@ -6,7 +6,7 @@ than
 .. math:: r(x) = x \sum_{j=1}^{m} \frac{a_j}{x^2 + \sigma_j^2},
 
 whose coefficients are Jacobi elliptic functions. Times x it approximates the absolute value: to
-the same relative error where :math:`|x| \ge l`, to a small part of l below.
+the same relative error for :math:`|x| \ge l`, and to a small fraction of l for smaller :math:`|x|`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from genmetric._typing import FloatArray
 
 @lru_cache(maxsize=16)
 def zolotarev_sign(n_poles: int, smallest: float) -> tuple[FloatArray, FloatArray]:
-    r"""Poles and residues of the best rational approximation to sign(x).
+    r"""Compute poles and residues of the best rational approximation to sign(x).
 
     With :math:`K'` the complete elliptic integral of the complementary modulus
     :math:`l' = \sqrt{1 - l^2}`, the numbers
@@ -42,9 +42,9 @@ def zolotarev_sign(n_poles: int, smallest: float) -> tuple[FloatArray, FloatArra
     Returns
     -------
     sigma : ndarray of shape (n_poles,)
-        Ascending.
+        Absolute values of the poles, ascending.
     a : ndarray of shape (n_poles,)
-        Positive.
+        Residues, positive.
 
     References
     ----------
@@ -59,10 +59,10 @@ def zolotarev_sign(n_poles: int, smallest: float) -> tuple[FloatArray, FloatArra
     poles, zeros = c[0::2], c[1::2]
     a = np.empty(m)
     for j, pole in enumerate(poles):
-        # Paired so that no product leaves the range of numbers near one.
+        # In pairs, so that all products stay near one.
         others = np.delete(poles, j)
         a[j] = np.prod((zeros - pole) / (others - pole))
-    # The error swings between equal extremes at dn(jK'/2m): the scale puts one in their middle.
+    # The error alternates between equal extremes at dn(jK'/2m); the scale centres them at one.
     x = np.concatenate([dn, smallest / dn[:-1][::-1]])
     r = x * (a / (x[:, None] ** 2 + poles)).sum(axis=1)
     a *= 2 / (r.min() + r.max())

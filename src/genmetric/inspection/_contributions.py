@@ -41,7 +41,7 @@ def pair_contributions(differences: ArrayLike, metric: ArrayLike) -> FloatArray:
 
 
 def factored_contributions(differences: FloatArray, factor: FloatArray) -> FloatArray:
-    """Return :func:`pair_contributions` for M = LᵀL, safe where the entries of M overflow.
+    """Return :func:`pair_contributions` for M = LᵀL, without overflow of the entries of M.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def feature_contributions(
     1.0
     """
     if (X is None) == (covariance is None):
-        raise ValueError("Pass either X or covariance, and not both.")
+        raise ValueError("Pass either X or covariance, not both.")
     into = linear_map(estimator, X)
     if X is not None:
         features = into.prepare(X)

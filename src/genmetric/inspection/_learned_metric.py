@@ -63,7 +63,8 @@ def effective_rank(eigenvalues: ArrayLike) -> float:
 
     The exponential of the entropy of the normalised eigenvalues,
 
-    .. math:: \exp\Big(-\sum_i p_i \log p_i\Big), \qquad p_i = \lambda_i / \textstyle\sum_j \lambda_j.
+    .. math:: \exp\Big(-\sum_i p_i \log p_i\Big), \qquad
+              p_i = \lambda_i / \textstyle\sum_j \lambda_j.
 
     Parameters
     ----------

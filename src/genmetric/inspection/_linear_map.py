@@ -41,8 +41,8 @@ class LinearMap:
     matrix : ndarray of shape (n_components, n_features)
         The matrix A; the metric in the units of the features is ``matrix.T @ matrix``.
     center : ndarray of shape (n_features,)
-        A point c within the training data. Differences from it keep their digits where the
-        features are far from zero.
+        A point c within the training data. Differences from it are accurate even if the features
+        are far from zero.
     image : ndarray of shape (n_components,)
         The transformed center, A c + b.
     feature_names_in : tuple of str

@@ -89,9 +89,9 @@ def explain_neighbors(
     estimator : object
         Any fitted estimator that :func:`linear_map` accepts.
     X : array-like of shape (n_queries, n_features)
-        Samples whose neighbours are sought.
+        Samples whose neighbours are searched.
     X_reference : array-like of shape (n_samples, n_features), default=None
-        Samples among which neighbours are sought. By default the other samples of `X`.
+        Samples among which neighbours are searched. By default the other samples of `X`.
     n_neighbors : int, default=5
         Number of neighbours per query; fewer are returned if there are fewer reference samples.
     feature_names : sequence of length n_features, default=None

@@ -104,7 +104,7 @@ def _inner_steps(step: Any) -> list[Any]:
 
 
 def _steps_of_predictor(predictor: Any) -> None:
-    """Raise for a predictor whose metrics are several; others are left out of the map."""
+    """Raise for a predictor with more than one metric; other predictors are left out of the map."""
     if isinstance(predictor, SEVERAL_METRICS):
         _steps(predictor)
 
@@ -152,7 +152,7 @@ def map_samples(estimator: Any, X: ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray of shape (n_samples, n_components)
-        Euclidean distances between these rows are the distances of the estimator.
+        Mapped samples, whose Euclidean distances are the distances of the estimator.
 
     Examples
     --------

@@ -8,8 +8,8 @@ so every convex combination of planes, with weights :math:`\lambda`, bounds the 
 
 .. math:: \min_d J(d) \ge \sum_t \lambda_t\, e^T \beta_t + \min_m \sum_t \lambda_t\, g_{tm} .
 
-The maximum of the planes is a model of J. If kernels of low rank leave the multipliers ambiguous, J is
-not differentiable, and the multipliers of one solution neither give a direction of descent nor a
+The maximum of the planes is a model of J. If kernels of low rank leave the multipliers ambiguous, J
+is not differentiable, and the multipliers of one solution neither give a direction of descent nor a
 tight bound. The model, which combines several solutions, gives both.
 """
 

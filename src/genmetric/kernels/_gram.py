@@ -56,8 +56,8 @@ def available_memory() -> int | None:
     Returns
     -------
     int or None
-        What Linux calls available, or less where a control group allows less; elsewhere the
-        physical memory.
+        The available memory that Linux reports, or the limit of the control group if it is lower;
+        on other systems the physical memory.
     """
     found = []
     try:
@@ -124,7 +124,7 @@ def check_kernels(kernels: Any) -> list[Any]:
             f"{kernels!r}."
         )
     if not len(kernels):
-        raise ValueError("kernels is empty. Give at least one kernel, or None for the default.")
+        raise ValueError("kernels is empty. Pass at least one kernel, or None for the default.")
     known = kernel_metrics()
     for m, kernel in enumerate(kernels):
         if not callable(kernel) and not (isinstance(kernel, str) and kernel in known):

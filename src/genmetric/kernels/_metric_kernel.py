@@ -1,4 +1,4 @@
-"""The kernel of one metric, as a callable for the parameter `kernel` of scikit-learn's estimators."""
+"""The kernel of one metric, as a callable for the parameter `kernel` of scikit-learn."""
 
 from __future__ import annotations
 

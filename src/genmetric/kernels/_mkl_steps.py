@@ -1,7 +1,7 @@
 """Steps that decrease the objective J of multiple kernel learning.
 
-:func:`newton_step` uses the second derivatives. :func:`corner_step` uses cutting planes at points where
-J is not differentiable.
+:func:`newton_step` uses the second derivatives. :func:`corner_step` uses cutting planes at points
+where J is not differentiable.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ def corner_step(
 ) -> MKLPoint | None:
     """Decrease J by cutting planes where it is not differentiable, or show that this is not needed.
 
-    Each iteration solves the support vector machines at the minimum of the model of the planes within
-    a radius of the best weights. If J decreases by at least a tenth of the decrease of the model, the
-    step is accepted. Otherwise the new plane improves the model, and the radius is halved if J
-    increased.
+    Each iteration solves the support vector machines at the minimum of the model of the planes
+    within a radius of the best weights. If J decreases by at least a tenth of the decrease of the
+    model, the step is accepted. Otherwise the new plane improves the model, and the radius is
+    halved if J increased.
 
     Parameters
     ----------

@@ -103,8 +103,8 @@ class RegionalKernels(BaseEstimator):
     r"""Gaussian kernels of regional metrics at many bandwidths.
 
     The training samples are divided into regions by k-means in the space of the uniform average of
-    all local metrics; the metric :math:`M_p` of a region is the average of the local metrics
-    of its samples. With the median squared distance :math:`\sigma_p^2` of the training samples under
+    all local metrics; the metric :math:`M_p` of a region is the average of the local metrics of its
+    samples. With the median squared distance :math:`\sigma_p^2` of the training samples under
     :math:`M_p` as the unit, the kernels are
 
     .. math:: K_{pl}(x, x') = \exp\{-\tau_l\, (x-x')^T M_p (x-x') / \sigma_p^2\},
@@ -114,13 +114,17 @@ class RegionalKernels(BaseEstimator):
     Parameters
     ----------
     n_regions : int, default=5
-        Number P of regions. 1 is the uniform average of all local metrics; 0 is the Euclidean
-        metric, for which `y` is not needed. There are never more regions than distinct samples.
+        Number P of regions. More regions follow differences between parts of the feature space and
+        need more samples and memory. 1 is the uniform average of all local metrics; 0 is the
+        Euclidean metric, for which `y` is not needed. There are never more regions than distinct
+        samples.
     scales : array-like of shape (n_scales,), default=None
         Inverse bandwidths :math:`\tau_l`; larger values make narrower kernels. ``None`` is 2^-6,
         2^-5, ..., 2^8.
     shrinkage : None, "auto" or float, default="auto"
-        Shrinkage of the covariance of each class, as in :class:`~genmetric.GenerativeMetric`.
+        Shrinkage of the covariance of each class, as in :class:`~genmetric.GenerativeMetric`:
+        ``None`` is maximum likelihood, ``"auto"`` Ledoit-Wolf, and larger numbers in [0, 1]
+        regularise more.
     interpolation : float, default=1.0
         Weight lambda of each local metric against the identity, (1-lambda)·I + lambda·M_i. Smaller
         values regularise towards the Euclidean metric.

@@ -6,11 +6,10 @@ which the objective of the support vector machine is smallest,
 .. math:: \min_{d \ge 0,\, \sum_m d_m = 1} J(d), \qquad
           J(d) = \max_\beta \; \beta^T e - \tfrac12 \sum_m d_m a^T K_m a, \quad a_i = \beta_i y_i.
 
-Any feasible :math:`\beta` gives the lower bound
-:math:`\beta^T e - \max_m \frac12 a^T K_m a` of the minimum, and any decision function gives an upper
-bound of J(d), its regularised hinge loss. The difference, the duality gap, bounds the distance of
-J(d) to the minimum including the error of libsvm. The optimisation converges only if the gap is
-small enough.
+Any feasible :math:`\beta` gives the lower bound :math:`\beta^T e - \max_m \frac12 a^T K_m a` of the
+minimum, and any decision function gives an upper bound of J(d), its regularised hinge loss. The
+difference, the duality gap, bounds the distance of J(d) to the minimum including the error of
+libsvm. The optimisation converges only if the gap is small enough.
 """
 
 from __future__ import annotations

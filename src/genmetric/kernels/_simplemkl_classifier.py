@@ -80,8 +80,8 @@ class SimpleMKLClassifier(
     C : float, default=1.0
         Penalty of errors, as in :class:`sklearn.svm.SVC`. Smaller values regularise more.
     strategy : "ovo" or "ovr", default="ovo"
-        Strategy for more than two classes: one problem per pair of classes, or one per class against
-        the rest.
+        Strategy for more than two classes: one problem per pair of classes, or one per class
+        against the rest.
     shared_weights : bool, default=True
         Whether all two-class problems share the kernel weights. With False each problem has its own
         weights, and `transform` is not available.
@@ -105,7 +105,8 @@ class SimpleMKLClassifier(
     Attributes
     ----------
     weights_ : ndarray of shape (n_kernels,)
-        Kernel weights, which sum to one; shape (n_problems, n_kernels) with ``shared_weights=False``.
+        Kernel weights, which sum to one; shape (n_problems, n_kernels) with
+        ``shared_weights=False``.
     normalization_ : ndarray of shape (n_kernels,)
         Factor of each kernel; the combined kernel is the sum of ``weights_ * normalization_ * K``.
     objective_ : float
@@ -357,8 +358,8 @@ class SimpleMKLClassifier(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples; with ``kernels="precomputed"`` their Gram matrices against the training samples,
-            shape (n_kernels, n_samples, n_training_samples).
+            Samples; with ``kernels="precomputed"`` their Gram matrices against the training
+            samples, shape (n_kernels, n_samples, n_training_samples).
 
         Returns
         -------

@@ -1,4 +1,4 @@
-r"""Quadratic programs on the simplex of kernel weights, :math:`d_m \ge 0`, :math:`\sum_m d_m = 1`."""
+r"""Quadratic programs on the simplex of kernel weights: non-negative, with sum one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 r"""The support vector machines of multiple kernel learning.
 
-A problem with more than two classes is divided into two-class problems on one Gram matrix. Their dual
-objectives,
+A problem with more than two classes is divided into two-class problems on one Gram matrix. Their
+dual objectives,
 
 .. math:: \sum_i \beta_i - \tfrac12 \sum_{ij} \beta_i y_i K_{ij} y_j \beta_j, \qquad
           0 \le \beta_i \le C, \quad \sum_i \beta_i y_i = 0,
@@ -225,10 +225,10 @@ def class_probabilities(
     The logistic function :math:`r = 1 / (1 + e^{-f})` of a decision value f is the probability of
     the positive class. For pairs of classes, the probability of a class is the average of its
     pairwise probabilities, :math:`p_c = \frac{2}{k(k-1)} \sum_{b \ne c} r_{cb}`. For
-    one-against-rest problems, the values r are divided by their sum. If the class that wins the most
-    pairs is not the most probable one, the two exchange their probabilities, so that the prediction
-    is always the most probable class. The slope of the logistic function is not fitted, so the
-    probabilities are not calibrated.
+    one-against-rest problems, the values r are divided by their sum. If the class that wins the
+    most pairs is not the most probable one, the two exchange their probabilities, so that the
+    prediction is always the most probable class. The slope of the logistic function is not fitted,
+    so the probabilities are not calibrated.
 
     Parameters
     ----------

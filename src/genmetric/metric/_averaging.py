@@ -76,7 +76,7 @@ def select_samples(
     held_out: HeldOut | None,
     name: str,
 ) -> TrainingSamples:
-    """Leave out samples of weight zero, and hold out some if the combination needs them.
+    """Remove samples of weight zero, and hold out some if the combination needs them.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def plan_in_memory(spec: FitSpecification, samples: TrainingSamples) -> MetricPl
 
 
 def average_metrics(plan: MetricPlan, samples: TrainingSamples) -> Average:
-    """Average the local metrics of samples in memory as the combination says.
+    """Average the local metrics of samples in memory with the weights of the combination.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Candidates of GenerativeMetricCV: the grid, its corner cases, and the rule that selects one."""
+"""Candidates of GenerativeMetricCV: the grid, and the rule that selects one."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def as_grid(values: Any, name: str, rules: Sequence[RuleOrValue]) -> list[Any]:
         if value not in found:
             found.append(value)
     if not found:
-        raise ValueError(f"{name} is empty. Give at least one value to select from.")
+        raise ValueError(f"{name} is empty. Pass at least one value to select from.")
     return found
 
 

@@ -24,7 +24,7 @@ from genmetric.density._statistics import ClassStatistics
 
 @dataclass(frozen=True)
 class ClassModelSpecification:
-    """The density of each class, as the parameters of an estimator give it.
+    """The density of each class, as specified by the parameters of an estimator.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ def fit_models(
     sample_weight : ndarray of shape (n_samples,) or None
         Frequencies.
     rng : RandomState
-        Seeds class models that have a `random_state` and were given none.
+        Draws the seeds of class models whose `random_state` is None.
     stand_in : ndarray of shape (n_features, n_features), default=None
         Covariance of classes with a single sample; None for the pooled one.
 

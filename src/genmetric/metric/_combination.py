@@ -32,9 +32,9 @@ class GivenWeights:
 class KernelDensityWeights(BaseEstimator):
     """Weights proportional to a kernel density estimate under the learned metric.
 
-    Passed to :class:`GenerativeMetric` as ``combination`` when the defaults of
-    ``combination="kde"`` do not fit. Samples in dense regions get larger weights. The density
-    depends on the metric and the metric on the density, so that both are computed in turns.
+    Pass it to :class:`GenerativeMetric` as ``combination`` to change the defaults of
+    ``combination="kde"``. Samples in dense regions get larger weights. The density depends on the
+    metric and the metric on the density, so that both are computed in turns.
 
     Parameters
     ----------
@@ -76,9 +76,10 @@ class KernelDensityWeights(BaseEstimator):
 class GaussianMixtureWeights(BaseEstimator):
     """Weights proportional to the density of one Gaussian per class under the learned metric.
 
-    Passed to :class:`GenerativeMetric` as ``combination`` when the defaults of
-    ``combination="gmm"`` do not fit. In each iteration the samples take the class of most of their
-    nearest held-out samples under the current metric, and the Gaussians are fitted to these classes.
+    Pass it to :class:`GenerativeMetric` as ``combination`` to change the defaults of
+    ``combination="gmm"``. In each iteration every sample gets the class of the majority of its
+    nearest held-out samples under the current metric, and the Gaussians are fitted to these
+    classes.
 
     Parameters
     ----------
@@ -140,7 +141,7 @@ def as_combination(value: Any) -> Combination:
     Returns
     -------
     Combination
-        An object of its own, which later changes of `value` do not reach.
+        An independent object, which later changes of `value` do not affect.
     """
     if isinstance(value, str):
         return NAMED[value]()

@@ -339,7 +339,7 @@ def weighted_stderr(
 
 
 def _kernel_rate(bandwidth: float | None, unit: float) -> float | None:
-    """Return the rate 1/sigma² of the kernel in the coordinates of the fit; None if it is selected."""
+    """Return the rate 1/sigma² of the kernel in the coordinates of the fit, or None."""
     if bandwidth is None:
         return None
     ratio = bandwidth / unit

@@ -35,8 +35,8 @@ from genmetric.metric._specification import FitSpecification
 #: Ratio of the standard deviations of two features above which a fit suggests to scale them.
 MAX_SCALE_RATIO = 100.0
 
-#: Estimated seconds above which the low-rank solver averages over some of the samples by default,
-#: and the least number of them.
+#: If the low-rank solver is estimated to take more seconds than this, it averages over a subset of
+#: the samples by default, of at least this size.
 MAX_SECONDS, MIN_AVERAGED = 40.0, 1024
 
 
@@ -78,7 +78,7 @@ def base_coordinates(
 
 
 def warn_unscaled(spec: FitSpecification, stats: AnyStatistics) -> None:
-    """Warn if features have scales so different that the regularisation is dominated by some."""
+    """Warn if the scales of the features differ so much that some dominate the regularisation."""
     if not spec.depends_on_units:
         return
     deviations = np.sqrt(np.diag(stats.total_covariance))
@@ -97,7 +97,7 @@ def warn_unscaled(spec: FitSpecification, stats: AnyStatistics) -> None:
 
 @dataclass(frozen=True)
 class MetricPlan:
-    """Everything that adding up local metrics needs, fixed before the first sample is added.
+    """Class models, coordinates and solver of a fit, fixed before local metrics are summed.
 
     Attributes
     ----------
@@ -164,8 +164,8 @@ class MetricPlan:
     def repeated_sum(self, X: AnyArray) -> Callable[[FloatArray], MetricSum]:
         """Return a function from weights to the sum of the local metrics of the same samples.
 
-        The local metrics are computed once and kept if they fit in memory, unless the resolvent
-        solver was asked for.
+        The local metrics are computed once and kept if they fit in memory, unless the solver is
+        "resolvent".
         """
         if self.spec.solver == "resolvent" or not PackedMetrics.fits(*X.shape):
             return lambda weights: self.metric_sum(X, weights)

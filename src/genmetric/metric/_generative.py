@@ -60,14 +60,15 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
         Weights of the local metrics in the average: equal, proportional to the density of the
         samples, or an array of shape (n_samples,). The density is estimated in the space of the
         metric, and metric and density are computed in turns: ``"kde"`` by Gaussian kernels,
-        ``"gmm"`` by one Gaussian per class. Pass :class:`KernelDensityWeights` or :class:`GaussianMixtureWeights` to set their
-        options.
+        ``"gmm"`` by one Gaussian per class. Pass a :class:`KernelDensityWeights` or a
+        :class:`GaussianMixtureWeights` to set their options.
     shrinkage : None, "auto" or float, default="auto"
         Shrinkage s of each class covariance S towards the base, (1-s)·S + s·(trace S/D)·I. Larger
-        values make classes rounder and the metric smoother; ``None`` is maximum likelihood, as in
-        the paper, and ``"auto"`` the shrinkage of Ledoit and Wolf; with ``base="pooled"`` classes
-        with 2 to 9 samples share one shrinkage if there are many of them. Eigenvalues below 1e-8 of the mean pooled variance
-        are raised to that level, with a warning if there are many of them.
+        values make the classes rounder and the metric closer to the base. ``None`` is maximum
+        likelihood, as in the paper, and ``"auto"`` the shrinkage of Ledoit and Wolf, which is
+        larger with fewer samples. With ``base="pooled"`` classes with 2 to 9 samples share one
+        shrinkage if there are many of them. Eigenvalues below 1e-8 of the mean pooled variance are
+        raised to that level, with a warning if there are many of them.
     base : {"identity", "pooled"}, default="identity"
         Metric towards which `shrinkage` and `interpolation` regularise. ``"identity"`` is Euclidean
         distance in the units of the data, as in the paper: scale the features first. ``"pooled"``
@@ -100,15 +101,18 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
         Smaller values are more accurate and slower: 1e-2 changes the metric by about 0.1 per cent,
         0 ignores no class, and 1 keeps two classes everywhere. With two classes it has no effect.
     max_samples : int, float or "auto", default=None
-        Number or fraction of samples to average over, drawn at random; ``"auto"`` draws until
-        `metric_stderr_` is 0.01 and ``None`` uses all. The class models always use all samples.
+        Number or fraction of samples to average over, drawn at random. Larger values are more
+        accurate and slower; see `metric_stderr_`. ``"auto"`` draws samples until `metric_stderr_`
+        is 0.01, and ``None`` uses all. The class models always use all samples.
     priors : array-like of shape (n_classes,), default=None
-        Class priors, in the order of `classes_`; ``None`` is equal priors, as in the paper. With
-        two classes they have no effect.
+        Class priors, in the order of `classes_`. A class with a larger prior has more influence on
+        the local metrics. ``None`` is equal priors, as in the paper. With two classes they have no
+        effect.
     preprocessor : array-like or callable, default=None
         Maps indices to samples, so that indices can be passed instead, as in metric-learn.
     n_jobs : int, default=None
-        Number of threads. The result is the same, bit for bit, for every number.
+        Number of threads; ``None`` is one, -1 uses all cores. The result is the same, bit for bit,
+        for every number.
     random_state : int, RandomState instance or None, default=None
         Seed of the subset of `max_samples`, of the samples held out by "gmm", and of the samples
         that carry kernels in "kde" if there are more than ten thousand.
@@ -130,7 +134,7 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
     means_ : ndarray of shape (n_classes, n_features)
         Class means.
     covariances_ : ndarray of shape (n_classes, n_features, n_features)
-        Covariances of the Gaussians of the classes.
+        Covariances of the class Gaussians, after shrinkage.
     weights_ : ndarray of shape (n_samples,)
         Weight of each training sample's local metric, with sum one; only if `combination` is not
         "uniform". Zero for samples that were held out or not drawn by `max_samples`.
@@ -153,13 +157,13 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
 
     Notes
     -----
-    The local metric solves equation (7) of the paper in closed form, equation (8); the uniform
-    average is M^UNI of equation (11), and "kde" and "gmm" are M^KDE and M^GMM of its density-weighting algorithm.
+    The local metric is the closed-form solution, equation (8) of the paper, of the problem in
+    equation (7). The uniform average is equation (11); "kde" and "gmm" are Algorithm 1.
 
     References
     ----------
     Y. Shi, Y.-K. Noh, F. Sha and D. D. Lee, Learning Discriminative Metrics via Generative Models
-    and Kernel Learning, arXiv:1109.3940 (2011).
+    and Kernel Learning, arXiv:1109.3940v1 (2011).
 
     Examples
     --------
@@ -329,7 +333,7 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
         over a uniform random sample of them, of `max_samples` samples if that is an integer and
         4096 otherwise; `metric_stderr_` is the standard error of that average. (With
         ``base="pooled"`` and ``shrinkage="auto"``, the amount of shrinkage is estimated from the
-        same random sample.) The first call, and a call after `fit`, starts from nothing.
+        same random sample.) The first call, and a call after `fit`, discards earlier samples.
 
         Parameters
         ----------

@@ -69,11 +69,12 @@ class LocalGeometryMixin:
         """Return the matrix Phi of each sample, up to scale and sign.
 
         Phi is the sum over classes of the Hessian of the class density, weighted by the densities
-        of all classes; with two classes it is the difference of Hessian over density of the two. A
+        of all classes. With two classes it is the difference of their Hessians, each divided by its
+        density. A
         neighbour at a small displacement d changes the expected error by a term proportional to
         dᵀ Phi d, so that eigenvectors with eigenvalues of opposite sign are directions in which a
         distant neighbour raises and lowers the error. (The `curvature` of a class model is the
-        Hessian over density of that one class.)
+        Hessian of its density divided by the density.)
 
         Parameters
         ----------
@@ -94,9 +95,9 @@ class LocalGeometryMixin:
 
         The nearest neighbour among N samples lies at a distance, and its error differs from the
         error with infinitely many samples by an integral over this quantity, times a factor that
-        depends on N. Large absolute values mark samples where the distance of the nearest
-        neighbour matters most, and the sum over many samples tells by how much a metric raises or
-        lowers the error.
+        depends on N. Large absolute values mark samples where the distance of the nearest neighbour
+        matters most. The sum over many samples shows by how much a metric raises or lowers the
+        error.
 
         Parameters
         ----------

@@ -154,8 +154,8 @@ class MahalanobisMixin:
         Returns
         -------
         callable
-            ``metric(u, v, squared=False)``, suitable as the ``metric`` of scikit-learn's estimators.
-            Transforming the samples first is 40 to 125 times faster.
+            ``metric(u, v, squared=False)``, suitable as the ``metric`` of scikit-learn's
+            estimators. Transforming the samples first is 40 to 125 times faster.
         """
         check_is_fitted(self, "components_")
         factor = np.atleast_2d(np.array(self.components_))

@@ -1,9 +1,9 @@
-"""Merge of accumulators in a fixed order, with equal bits for streams and clusters.
+"""Merging of accumulators in a fixed order, bit-identical for streams and clusters.
 
 Sums of floats depend on their order. Here the parts are numbered and merged by a tree: eight
 adjacent parts from left to right, then eight of the results, and so on. A stream merges parts as
-they arrive and holds at most one per level (:class:`TreeMerge`); a cluster merges any eight adjacent
-parts that are ready (:func:`merge_levels`).
+they arrive and holds at most one per level (:class:`TreeMerge`); a cluster merges any eight
+adjacent parts that are ready (:func:`merge_levels`).
 """
 
 from __future__ import annotations

@@ -94,17 +94,19 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         Metric whose other parameters all candidates share; ``None`` is
         ``GenerativeRegressionMetric()``.
     methods : str or list of str, default=("combined", "kernel", "slices")
-        Candidates for `method`.
+        Local metrics to select from, see `method` of :class:`GenerativeRegressionMetric`.
     n_slices : None, int or list, default=(None, 3)
-        Candidates for `n_slices`. They do not matter for ``method="kernel"``.
+        Numbers of slices to select from; ``None`` is the default number. They have no effect for
+        ``method="kernel"``.
     bases : str or list of str, default=("identity", "pooled")
-        Candidates for `base`.
+        Base metrics to select from.
     interpolations : float or list of float, default=(0.0, 0.5, 0.8, 1.0)
-        Candidates for `interpolation`.
+        Weights of the learned metric to select from; 0 is the base itself.
     n_neighbors : int or list of int, default=(1, 3, 5, 7, 9, 11, 15, 21)
-        Numbers of neighbours k; those that exceed the number of samples are ignored.
+        Numbers of neighbours k to select from; those that exceed the number of samples are ignored.
     cv : int, scikit-learn splitter or iterable, default=5
-        Number of folds, at least 2, or splits.
+        Number of folds, at least 2, or splits. More folds take longer and fit the candidates on
+        more samples.
     scoring : str or callable, default=None
         Scorer of scikit-learn, called with a fitted
         :class:`~sklearn.neighbors.KNeighborsRegressor` for each k; ``None`` is R².

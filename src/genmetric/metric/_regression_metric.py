@@ -63,7 +63,7 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
     Parameters
     ----------
     method : {"combined", "kernel", "slices"}, default="combined"
-        Local metrics to average.
+        Local metrics to average: those of the slices, those of kernel regression, or both.
     n_slices : int, default=None
         Number of quantile slices. More slices follow the target more closely but leave fewer
         samples for the covariance of each. ``None`` uses one slice per 40 samples, from 2 to 6.
@@ -90,9 +90,11 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
     solver : {"auto", "dense", "resolvent"}, default="auto"
         Solver of the sum of local metrics of the slices, see :class:`GenerativeMetric`.
     class_tol : float, default=1e-2
-        Relative weight below which the resolvent solver ignores a slice.
+        At each sample the resolvent solver ignores slices whose influence is at most this fraction
+        of the largest. Smaller values are more accurate and slower; 0 ignores none.
     max_samples : int, float or "auto", default=None
-        Number or fraction of the samples over which the local metrics of the slices are averaged.
+        Number or fraction of the samples over which the local metrics of the slices are averaged,
+        drawn at random. Larger values are more accurate and slower; ``None`` uses all.
     preprocessor : array-like or callable, default=None
         Maps indices to samples, as in metric-learn.
     n_jobs : int, default=None

@@ -42,7 +42,7 @@ from genmetric.metric._scoring import SelectionSamples
 from genmetric.metric._specification import METRIC_RULES, FitSpecification
 from genmetric.metric._splits import Split, Splitter
 
-#: Samples per feature and class below which ``cv=None`` is warned about.
+#: With fewer samples per feature and class, ``cv=None`` gives a warning.
 MIN_SAMPLES_PER_FEATURE = 20
 
 
@@ -69,28 +69,33 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         Metric whose other parameters all candidates share; ``None`` is ``GenerativeMetric()``. The
         grids replace its `base`, `normalization`, `shrinkage`, `interpolation` and `n_components`.
     bases : str or list of str, default=("identity", "pooled")
-        Candidates for `base`.
+        Values of `base` to select from.
     normalizations : str or list of str, default="trace"
-        Candidates for `normalization`.
+        Values of `normalization` to select from.
     shrinkages : None, "auto", float or list, default=("auto", 0.5)
-        Candidates for `shrinkage`. Not used if `metric` has a `class_model`.
+        Values of `shrinkage` to select from; larger ones regularise more. Not used if `metric` has
+        a `class_model`.
     interpolations : float or list of float, default=(0.0, 0.5, 1.0)
-        Candidates for `interpolation`. 0 adds each base metric once.
+        Values of `interpolation` to select from; smaller ones are closer to the base metric, and 0
+        adds each base metric once.
     n_components : None, "lda", int or list, default=(None, "lda")
-        Candidates for `n_components`; "lda" is the number of classes less one.
+        Output dimensions to select from; ``None`` keeps all, "lda" is the number of classes minus
+        one.
     n_neighbors : int or list of int, default=(1, 3, 5, 7, 9, 11, 15, 21)
-        Numbers of neighbours k; those that exceed the number of samples are ignored.
+        Numbers of neighbours k to select from; those that exceed the number of samples are ignored.
     cv : int, scikit-learn splitter, iterable or None, default=5
-        Number of stratified folds, at least 2. With a number, the metric of a fold is fitted on
-        the other folds, but neighbours are searched among all other samples, as they will be in
-        use. With a splitter, neighbours are searched in the training part of the split only.
+        Number of stratified folds, at least 2; more folds take longer and fit the candidates on
+        more samples. With a number, the metric of a fold is fitted on the other folds, and
+        neighbours are searched among all other samples, including those of the same fold. With a
+        splitter, neighbours are searched in the training part of the split only.
         ``None`` fits on all samples and classifies the same samples, each without itself. This is
         several times faster and too optimistic unless every class has at least 20 samples per
-        feature; a warning says so.
+        feature; otherwise a warning is given.
     scoring : str or callable, default=None
-        Scorer of scikit-learn, called with a fitted :class:`~sklearn.neighbors.KNeighborsClassifier`
-        for each k; ``None`` is accuracy, which is much faster. Neighbours are then searched in the
-        training part of each split. Not available with ``cv=None``.
+        Scorer of scikit-learn, called with a fitted
+        :class:`~sklearn.neighbors.KNeighborsClassifier` for each k; ``None`` is accuracy, which is
+        much faster. Neighbours are then searched in the training part of each split. Not available
+        with ``cv=None``.
     max_queries : int, default=2000
         Maximum number of samples to classify in all splits together; beyond it a random subset is
         used. Candidates average the local metrics of about as many samples (at least 256 per
@@ -98,6 +103,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         make the selection more reliable and slower.
     max_references : int, default=20000
         Maximum number of samples to search neighbours among; beyond it a random subset is used.
+        Larger values make the selection more reliable and slower.
     n_jobs : int, default=None
         Number of threads; ``None`` uses the number of `metric`. The result is the same, bit for
         bit, for every number.

@@ -174,7 +174,7 @@ class FitSpecification:
 
     @property
     def depends_on_units(self) -> bool:
-        """Whether a change of the units of single features changes the metric more than them."""
+        """Whether the metric depends on the units of single features beyond a change of units."""
         plain = self.class_models.streams and not self.class_models.shrinkage
         return self.base == "identity" and not (
             plain

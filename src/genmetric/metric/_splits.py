@@ -165,7 +165,7 @@ class Splitter:
         return splits
 
     def _repeated(self) -> IntArray:
-        """Return the samples whose class has others."""
+        """Return the samples that are not the only one of their class."""
         counts = np.bincount(self.codes, minlength=self.n_classes)
         rows = np.flatnonzero(counts[self.codes] > 1)
         if not len(rows):

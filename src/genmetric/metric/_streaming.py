@@ -73,7 +73,8 @@ class ClassTally:
             found, codes = classes, codes_among(classes, labels, "y", advice)
         fixed, n_features = classes is not None, X.shape[1]
         if len(X) > FRAME_SAMPLES:
-            # A frame only keeps numbers small. The frame of some samples does, unless others differ.
+            # A frame only keeps numbers small. The frame of some samples does, unless others
+            # differ.
             with suppress(ValueError), np.errstate(over="ignore", invalid="ignore"):
                 frame = Scaling.of(X[:: len(X) // FRAME_SAMPLES])
                 stats = class_statistics(X, codes, len(found), frame=frame, n_jobs=n_jobs)
@@ -244,7 +245,7 @@ def batch_samples(estimator: Any, X: Any) -> AnyArray:
 
 
 def batch_sum(plan: MetricPlan, x: AnyArray, wanted: IntArray | None = None) -> MetricSum | None:
-    """Return the sum of the local metrics of the wanted samples of a batch, or None without any."""
+    """Return the sum of the local metrics of the wanted samples of a batch, or None."""
     rows = x if wanted is None else x[wanted]
     return plan.metric_sum(rows) if len(rows) else None
 
@@ -303,7 +304,7 @@ def wanted_of(wanted: IntArray | None, start: int, n_samples: int) -> IntArray |
 
 
 def _contiguous(x: AnyArray) -> AnyArray:
-    """Return samples one after the other in memory: the last bits of a product depend on it."""
+    """Return samples contiguous in memory, because the last bits of a product depend on it."""
     return np.require(x, requirements=["C", "A"])
 
 

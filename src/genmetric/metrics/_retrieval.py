@@ -109,7 +109,7 @@ def _samples(X: Any, y: Any, name: str, label_name: str, metric: str) -> tuple[A
 def _matches(gallery: Gallery, depth: int, n_jobs: int | None) -> Iterator[tuple[Any, Any]]:
     """Yield query indices and whether each of their `depth` nearest references is relevant.
 
-    Queries without a relevant reference are left out: no search could find one.
+    Queries without a relevant reference are left out.
     """
     asked = np.flatnonzero(gallery.n_relevant > 0)
     if not len(asked):
@@ -321,8 +321,8 @@ def mean_average_precision_at_r(
 ) -> float:
     """Compute the mean average precision at R (mAP@R).
 
-    As R-precision, but relevant references count more if they come first. R is the number of
-    references of the query's class.
+    Like R-precision, but relevant references count more if they are ranked first. R is the number
+    of references of the query's class.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from genmetric.metrics._retrieval import Gallery, Metric, check_gallery
 #: Bins of one pass over all pairs, and pairs that may be sorted in the last one.
 N_BINS, MAX_SORTED = 2**14, 2**20
 
-#: Passes after which the remaining pairs are equal but for rounding.
+#: Number of passes after which the remaining distances are equal up to rounding.
 MAX_PASSES = 12
 
 
@@ -92,7 +92,7 @@ def equal_error_rate(
         window, n_inside = _narrow(pairs, window, totals)
         if n_inside <= MAX_SORTED:
             return _equal_error(pairs, window, totals)
-    # Millions of equal distances: both ends of the range are the same threshold.
+    # With millions of equal distances both ends of the range are the same threshold.
     before, after = window.below, window.below + pairs.histogram(window.low, window.high, 1)[:, 0]
     return float(min(_rates(before, totals), _rates(after, totals), key=_gap).mean())
 

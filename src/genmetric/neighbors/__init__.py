@@ -1,9 +1,9 @@
 """Classifiers on metrics, and the search and the vote behind them.
 
-`nearest_neighbors` is the exact search in Euclidean distance, `majority_vote` and its relatives count
-votes with one tie rule, `select_n_neighbors` selects their number by leave-one-out.
-`LocalMetricClassifier` searches in a metric of each query, `EnergyClassifier` compares energies,
-`FaissNeighborsTransformer` searches among many rows.
+`nearest_neighbors` is the exact search in Euclidean distance. `majority_vote` and related functions
+count votes with one tie rule, and `select_n_neighbors` selects the number of neighbours by
+leave-one-out. `LocalMetricClassifier` uses a separate metric for each query, `EnergyClassifier`
+compares energies, and `FaissNeighborsTransformer` searches among many samples.
 """
 
 from genmetric._nadaraya_watson import kernel_regression

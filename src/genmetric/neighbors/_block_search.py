@@ -1,4 +1,4 @@
-"""Exact nearest neighbours among rows that arrive in blocks."""
+"""Exact nearest neighbours among samples that arrive in blocks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from genmetric._typing import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class BlockNeighbors:
-    """Nearest rows of each query among the blocks searched so far; results of blocks merge.
+    """Nearest samples of each query among the blocks searched so far; results can be merged.
 
     Attributes
     ----------
     n_neighbors : int
         Number of neighbours to find in all blocks together.
     n_rows : int
-        Number of rows searched.
+        Number of samples searched.
     found : Neighbors
         Distances and indices, counted from the start of the first block, with
         ``min(n_neighbors, n_rows)`` columns.
@@ -36,7 +36,7 @@ class BlockNeighbors:
         queries : ndarray of shape (n_queries, n_features)
             Queries, in coordinates where distances are Euclidean.
         rows : ndarray of shape (n_rows, n_features)
-            Rows of the block, at least one, in the same coordinates.
+            Samples of the block, at least one, in the same coordinates.
         n_neighbors : int
             Number of neighbours to find in all blocks together.
 
@@ -49,7 +49,7 @@ class BlockNeighbors:
         return cls(n_neighbors, len(rows), found)
 
     def merge(self, other: BlockNeighbors) -> BlockNeighbors:
-        """Return the nearest of both; the rows of the other follow these."""
+        """Return the nearest of both; the samples of the other follow these."""
         found = self.found.merge(other.found, self.n_neighbors, offset=self.n_rows)
         return BlockNeighbors(self.n_neighbors, self.n_rows + other.n_rows, found)
 
@@ -60,5 +60,5 @@ class BlockNeighbors:
 
     @property
     def indices(self) -> IntArray:
-        """Indices of the rows; equal distances are ordered by index."""
+        """Indices of the samples; equal distances are ordered by index."""
         return self.found.indices

@@ -1,4 +1,4 @@
-"""Rows sorted by class: blocks of squared distances, and the nearest rows of every class.
+"""Rows sorted by class: blocks of squared distances, and the nearest samples of every class.
 
 Energies sum over all distances, so they need whole blocks and not a search for few neighbours.
 """
@@ -16,7 +16,7 @@ from genmetric._typing import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class ClassRows:
-    """Training rows, sorted by class.
+    """Training samples, sorted by class.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class ClassRows:
 
     @property
     def n_samples(self) -> int:
-        """Number of rows."""
+        """Number of samples."""
         return len(self.codes)
 
     @property
@@ -67,14 +67,14 @@ class ClassRows:
     def squared_distances(
         self, queries: FloatArray, columns: slice = slice(None), *, out: FloatArray | None = None
     ) -> FloatArray:
-        """Compute squared distances to some of the rows.
+        """Compute squared distances to some of the samples.
 
         Parameters
         ----------
         queries : ndarray of shape (n_queries, n_features)
-            Queries, in the coordinates of the rows; a chunk that fits the memory budget.
+            Queries, in the coordinates of the samples; a chunk that fits the memory budget.
         columns : slice, default=slice(None)
-            Range of the sorted rows.
+            Range of the sorted samples.
         out : ndarray of shape (n_queries, n_columns), default=None
             Array for the result; new memory for every block costs as much as the product.
 
@@ -91,7 +91,7 @@ class ClassRows:
         return np.asarray(np.maximum(d, 0.0, out=d))
 
     def nearest(self, distances: FloatArray, k: int) -> FloatArray:
-        """Return the k least distances to each class, ascending.
+        """Return the k smallest distances to each class, ascending.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class ClassRows:
         Returns
         -------
         ndarray of shape (n_queries, n_classes, k)
-            Infinite beyond the rows that a class has.
+            Infinite beyond the samples that a class has.
         """
         out = np.full((len(distances), self.n_classes, k), np.inf)
         for c, columns in enumerate(self.classes):
@@ -113,7 +113,7 @@ class ClassRows:
 
 
 def least_sorted(distances: FloatArray, k: int) -> FloatArray:
-    """Return the k least entries of each row, ascending; all of them if there are fewer.
+    """Return the k smallest entries of each row, ascending; all of them if there are fewer.
 
     Parameters
     ----------
@@ -135,16 +135,16 @@ def least_sorted(distances: FloatArray, k: int) -> FloatArray:
 def training_neighbors(
     rows: ClassRows, k: int, *, others: bool = True, n_jobs: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Find the targets of every training row, and the nearest row of another class.
+    """Find the targets of every training sample, and the nearest sample of another class.
 
     Parameters
     ----------
     rows : ClassRows
-        Training rows.
+        Training samples.
     k : int
-        Number of targets: nearest rows of the same class, without the row itself.
+        Number of targets: nearest samples of the same class, without the sample itself.
     others : bool, default=True
-        Whether to search other classes, which takes all pairs of rows instead of those of each
+        Whether to search other classes, which takes all pairs of samples instead of those of each
         class.
     n_jobs : int, default=None
         Number of threads; the result is the same for every number.
@@ -152,10 +152,10 @@ def training_neighbors(
     Returns
     -------
     targets : ndarray of shape (n_samples, k)
-        Squared distances to the targets, ascending, in the order of the sorted rows; infinite
+        Squared distances to the targets, ascending, in the order of the sorted samples; infinite
         for missing targets.
     nearest_other : ndarray of shape (n_samples,)
-        Squared distance to the nearest row of another class; infinite without `others`.
+        Squared distance to the nearest sample of another class; infinite without `others`.
     """
     targets = np.full((rows.n_samples, k), np.inf)
     nearest_other = np.full(rows.n_samples, np.inf)

@@ -6,13 +6,14 @@ For k target neighbours j, margins m and :math:`m_2` and a weight :math:`\mu` of
           + \mu \Big[\sum_{j \to x} \sum_{l \notin c} \big(m_2 + d(x,j) - d(x,l)\big)_+
           + \sum_{i \notin c} \sum_{j \to i} \big(m + d(i,j) - d(i,x)\big)_+\Big] ,
 
-with :math:`j \to x` the k rows of class c nearest to x and :math:`j \to i` the k rows of i's own
-class nearest to i. The first term is the distance to the class. The second sums over the rows of
-other classes that are nearer to x than its targets, plus a margin. The third sums over the rows of
-other classes that have x within their own margin. :data:`FORMS` lists the choices of :math:`m_2`.
+with :math:`j \to x` the k samples of class c nearest to x and :math:`j \to i` the k samples of i's
+own class nearest to i. The first term is the distance to the class. The second sums over the
+samples of other classes that are nearer to x than its targets, plus a margin. The third sums over
+the samples of other classes that have x within their own margin. :data:`FORMS` lists the choices of
+:math:`m_2`.
 
 Both push terms are sums of hinges over the same block of squared distances between queries and
-training rows. The third involves few entries of it; the second, for all classes at once, is read
+training samples. The third involves few entries of it; the second, for all classes at once, is read
 from the sorted distances. :mod:`genmetric.neighbors._energy_race` predicts without most of this.
 """
 
@@ -43,14 +44,14 @@ def margin_unit(targets: FloatArray, nearest_other: FloatArray) -> float:
     Parameters
     ----------
     targets : ndarray of shape (n_samples, k)
-        Squared distances to rows of the same class, ascending.
+        Squared distances to samples of the same class, ascending.
     nearest_other : ndarray of shape (n_samples,)
-        Squared distance to the nearest row of another class.
+        Squared distance to the nearest sample of another class.
 
     Returns
     -------
     float
-        Median over the rows that have another row of their class; zero if none has.
+        Median over the samples that have another sample of their class; zero if none has.
     """
     known = np.isfinite(targets[:, 0])
     gaps = nearest_other[known] - targets[known, 0]
@@ -59,20 +60,22 @@ def margin_unit(targets: FloatArray, nearest_other: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class EnergyModel:
-    """Training rows, thresholds and weights that determine the energies of new rows.
+    """Training samples, thresholds and weights that determine the energies of new samples.
 
-    A class with fewer than k rows uses all of them, each counted k times over their number, so that
-    sums are comparable between classes. In the same way the rows of a class with at most k rows
-    have all others of it as targets. The only row of a class has no target: its third term is zero.
+    A class with fewer than k samples uses all of them, each counted k times over their number, so
+    that sums are comparable between classes. In the same way the samples of a class with at most k
+    samples have all others of it as targets. The only sample of a class has no target: its third
+    term is zero.
 
     Attributes
     ----------
     rows : ClassRows
-        Training rows.
+        Training samples.
     thresholds : ndarray of shape (k, n_samples)
-        Margin plus squared distance to each target of each row; minus infinity for missing targets.
+        Margin plus squared distance to each target of each sample; minus infinity for missing
+        targets.
     reach : ndarray of shape (n_samples,)
-        The largest threshold of each row.
+        The largest threshold of each sample.
     query_margin : float or None
         The margin of the second term; None leaves the term out.
     push : float
@@ -94,12 +97,12 @@ class EnergyModel:
         push: float,
         energy: str = "three-term",
     ) -> EnergyModel:
-        """Build a model from the squared distances of training rows to their targets.
+        """Build a model from the squared distances of training samples to their targets.
 
         Parameters
         ----------
         rows : ClassRows
-            Training rows.
+            Training samples.
         targets : ndarray of shape (n_samples, k)
             Squared distances to the targets, infinite for missing ones.
         margin : float
@@ -131,7 +134,7 @@ class EnergyModel:
 
     @property
     def target_repeats(self) -> FloatArray:
-        """Weight of a target of a row of each class, shape (n_classes,)."""
+        """Weight of a target of a sample of each class, shape (n_classes,)."""
         return np.asarray(self.n_neighbors / np.clip(self.rows.counts - 1, 1, self.n_neighbors))
 
 
@@ -146,7 +149,7 @@ def hinges_by_class(rows: ClassRows, distances: FloatArray, thresholds: FloatArr
     Parameters
     ----------
     rows : ClassRows
-        The rows behind the columns.
+        The samples behind the columns.
     distances : ndarray of shape (n_queries, n_samples)
         The numbers d.
     thresholds : ndarray of shape (k, n_queries, n_classes) or (k, 1, n_samples)
@@ -197,9 +200,9 @@ def pull(model: EnergyModel, nearest: FloatArray) -> FloatArray:
     Parameters
     ----------
     model : EnergyModel
-        Training rows.
+        Training samples.
     nearest : ndarray of shape (n_queries, n_classes, k)
-        The k least distances to each class.
+        The k smallest distances to each class.
 
     Returns
     -------
@@ -215,14 +218,14 @@ def push_on_rows(model: EnergyModel, hinges: FloatArray) -> FloatArray:
     Parameters
     ----------
     model : EnergyModel
-        Training rows.
+        Training samples.
     hinges : ndarray of shape (n_queries, n_classes)
-        The same sum over the rows i of each class.
+        The same sum over the samples i of each class.
 
     Returns
     -------
     ndarray of shape (n_queries, n_classes)
-        The sum over the rows outside of each class.
+        The sum over the samples outside of each class.
     """
     by_class = hinges * model.target_repeats
     return np.asarray(np.maximum(by_class.sum(axis=1, keepdims=True) - by_class, 0.0))
@@ -234,16 +237,17 @@ def push_on_queries(
     r"""Compute the second term, :math:`\sum_{j \to x} \sum_{l \notin c} (m_2 + d(x,j) - d(x,l))_+`.
 
     With n(t) distances below t and S(t) their sum, :math:`\sum_l (t - d_l)_+ = t\,n(t) - S(t)` over
-    all rows l, read from the sorted distances; the sum over the rows of class c is subtracted.
+    all samples l, read from the sorted distances; the sum over the samples of class c is
+    subtracted.
 
     Parameters
     ----------
     model : EnergyModel
-        Training rows and margin.
+        Training samples and margin.
     distances : ndarray of shape (n_queries, n_samples)
-        Squared distances of queries x to training rows l.
+        Squared distances of queries x to training samples l.
     nearest : ndarray of shape (n_queries, n_classes, k)
-        The k least distances to each class.
+        The k smallest distances to each class.
     overwrite : bool, default=False
         Whether `distances` may be sorted in place.
 
@@ -281,15 +285,15 @@ def margin_energies(
               + \mu \Big[\sum_{j \to x} \sum_{l \notin c} \big(m_2 + d(x,j) - d(x,l)\big)_+
               + \sum_{i \notin c} \sum_{j \to i} \big(m + d(i,j) - d(i,x)\big)_+\Big] ,
 
-    with :math:`j \to x` the k rows of class c nearest to x, :math:`j \to i` the k rows of i's own
-    class nearest to i, and d squared distances.
+    with :math:`j \to x` the k samples of class c nearest to x, :math:`j \to i` the k samples of i's
+    own class nearest to i, and d squared distances.
 
     Parameters
     ----------
     model : EnergyModel
-        Training rows, targets, margin and push.
+        Training samples, targets, margin and push.
     queries : ndarray of shape (n_queries, n_features)
-        Queries, in the coordinates of the rows.
+        Queries, in the coordinates of the samples.
     n_jobs : int, default=None
         Number of threads; the result is the same for every number.
 
@@ -320,23 +324,23 @@ def margin_energies(
 def difference_energies(
     rows: ClassRows, queries: FloatArray, k: int, *, n_jobs: int | None = None
 ) -> FloatArray:
-    r"""Compute differences of distances as energies (a footnote of the paper on LMNN_E).
+    r"""Compute differences of distances as energies, as in a footnote of the paper.
 
     .. math:: E(x, c) = \sum_{j \to x} d(x,j) - \sum_{l \to x} d(x,l)
 
-    with j the k nearest rows of class c and l the k nearest rows outside of it. If there are
+    with j the k nearest samples of class c and l the k nearest samples outside of it. If there are
     fewer than k, each counts k times over their number.
 
     Parameters
     ----------
     rows : ClassRows
-        Training rows.
+        Training samples.
     queries : ndarray of shape (n_queries, n_features)
-        Queries, in the frame of the rows.
+        Queries, in the coordinates of the samples.
     k : int
         Number of neighbours in each sum.
     n_jobs : int, default=None
-        Threads; the answer is the same for every number.
+        Number of threads; the result is the same for every number.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-r"""The class of least energy from the energy of one class and lower bounds of the others.
+r"""The class of lowest energy from the energy of one class and lower bounds of the others.
 
-The class of the nearest row is the candidate. Let L be the margin :math:`m_2` plus the distance of
-its k-th row. Its energy depends only on the distances below L and on those below the threshold of
-their training row: a few hundred. If n of the rows outside a class c are at most L away, the sum
-of their distances is S and the nearest row of class c is at :math:`d_1(c)`, then
+The class of the nearest sample is the candidate. Let L be the margin :math:`m_2` plus the distance
+of its k-th sample. Its energy depends only on the distances below L and on those below the
+threshold of their training sample: a few hundred. If n of the samples outside a class c are at most
+L away, the sum of their distances is S and the nearest sample of class c is at :math:`d_1(c)`, then
 
 .. math:: E(x, c) \ge (1-\mu)\, k\, d_1(c)
           + \mu \Big[k \big(n (m_2 + d_1(c)) - S\big)_+ + \text{third term}\Big],
@@ -37,21 +37,21 @@ _CROWDED = 0.15
 def least_energies(
     model: EnergyModel, queries: FloatArray, *, n_jobs: int | None = None
 ) -> IntArray:
-    """Find the class of least energy of each query.
+    """Find the class of lowest energy of each query.
 
     Parameters
     ----------
     model : EnergyModel
-        Training rows, thresholds, margin and push.
+        Training samples, thresholds, margin and push.
     queries : ndarray of shape (n_queries, n_features)
-        Queries, in the coordinates of the rows.
+        Queries, in the coordinates of the samples.
     n_jobs : int, default=None
         Number of threads; the result is the same for every number.
 
     Returns
     -------
     ndarray of shape (n_queries,)
-        The first class of least energy.
+        The first class of lowest energy.
     """
     best = np.empty(len(queries), np.intp)
     undecided = np.empty(len(queries), bool)
@@ -80,9 +80,9 @@ class Entries(NamedTuple):
     squared : ndarray of shape (n_entries,)
         The entries up to the limit of their query or below the largest threshold of their column.
     least : ndarray of shape (n_queries, n_classes)
-        The least distance to each class.
+        The smallest distance to each class.
     leading : ndarray of shape (n_queries, k)
-        The k least distances to the class of the nearest row; infinite beyond its rows.
+        The k smallest distances to the class of the nearest sample; infinite beyond its samples.
     limit : ndarray of shape (n_queries,)
         The margin of the second term plus the last of them; minus infinity without that term.
     """
@@ -101,7 +101,7 @@ def relevant_entries(model: EnergyModel, queries: FloatArray) -> Entries | None:
     Parameters
     ----------
     model : EnergyModel
-        Training rows, thresholds and margin.
+        Training samples, thresholds and margin.
     queries : ndarray of shape (n_queries, n_features)
         Queries.
 
@@ -131,19 +131,19 @@ def relevant_entries(model: EnergyModel, queries: FloatArray) -> Entries | None:
 
 
 def leading_energy(model: EnergyModel, entries: Entries) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Compute the energy of the class of the nearest row, and lower bounds of all energies.
+    """Compute the energy of the class of the nearest sample, and lower bounds of all energies.
 
     Parameters
     ----------
     model : EnergyModel
-        Training rows, thresholds, margin and push.
+        Training samples, thresholds, margin and push.
     entries : Entries
         From :func:`relevant_entries`.
 
     Returns
     -------
     leader : ndarray of shape (n_queries,)
-        The class of the nearest row.
+        The class of the nearest sample.
     energy : ndarray of shape (n_queries,)
         The energy in it.
     bound : ndarray of shape (n_queries, n_classes)
@@ -181,19 +181,19 @@ def leading_energy(model: EnergyModel, entries: Entries) -> tuple[IntArray, Floa
 
 
 def race(model: EnergyModel, queries: FloatArray) -> tuple[IntArray, BoolArray]:
-    """Find the class of the nearest row of each query, and whether another class may be better.
+    """Find the class of the nearest sample of each query, and whether another class may be better.
 
     Parameters
     ----------
     model : EnergyModel
-        Training rows, thresholds, margin and push.
+        Training samples, thresholds, margin and push.
     queries : ndarray of shape (n_queries, n_features)
-        Queries, in the coordinates of the rows; a chunk that fits the memory budget.
+        Queries, in the coordinates of the samples; a chunk that fits the memory budget.
 
     Returns
     -------
     leader : ndarray of shape (n_queries,)
-        The class of the nearest row.
+        The class of the nearest sample.
     undecided : ndarray of shape (n_queries,)
         Whether the lower bound of another class is not above the energy of the leader.
     """

@@ -1,12 +1,12 @@
-r"""Nearest rows by faiss, with distances computed in float64.
+r"""Nearest samples by faiss, with distances computed in float64.
 
-faiss stores rows as float32 and computes squared distances from products of matrices, which are
-exact to about 1e-7 of the squared norms. The rows are therefore centred and scaled in float64
+faiss stores samples as float32 and computes squared distances from products of matrices, which are
+exact to about 1e-7 of the squared norms. The samples are therefore centred and scaled in float64
 before the cast, a few more neighbours than requested are fetched, and their distances are computed
-in float64 from the rows; these determine the order. If float32 cannot separate rows, or an index
-returns too few of them, more are fetched, and as a last resort (two tight clusters far from each
-other) the exact search of this package is used. It differs from that search because the index can
-be approximate, which is what makes it fast among millions of rows.
+in float64 from the samples; these determine the order. If float32 cannot separate samples, or an
+index returns too few of them, more are fetched, and as a last resort (two tight clusters far from
+each other) the exact search of this package is used. It differs from that search because the index
+can be approximate, which is what makes it fast among millions of samples.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class IndexPlan:
     kind : str
         "flat", "hnsw" or "ivf".
     n_links : int
-        Number of links per row in an HNSW graph.
+        Number of links per sample in an HNSW graph.
     ef_construction : int
-        Number of candidates for the links of a row.
+        Number of candidates for the links of a sample.
     n_lists : int
-        Number of lists of an IVF index, at most the number of rows.
+        Number of lists of an IVF index, at most the number of samples.
     seed : int
         Seed of the k-means that finds the lists.
     """
@@ -85,12 +85,12 @@ class IndexPlan:
 
 
 def build_index(rows: AnyArray, plan: IndexPlan, n_threads: int = 1) -> Any:
-    """Build an index of rows.
+    """Build an index of samples.
 
     Parameters
     ----------
     rows : ndarray of shape (n_samples, n_features)
-        Centred rows of size about one.
+        Centred samples of size about one.
     plan : IndexPlan
         Parameters of the index.
     n_threads : int, default=1
@@ -99,7 +99,7 @@ def build_index(rows: AnyArray, plan: IndexPlan, n_threads: int = 1) -> Any:
     Returns
     -------
     faiss.Index
-        With all rows in it.
+        The index, with all samples.
     """
     faiss = faiss_module()
     n_samples, n_features = rows.shape
@@ -111,7 +111,7 @@ def build_index(rows: AnyArray, plan: IndexPlan, n_threads: int = 1) -> Any:
             quantizer = faiss.IndexFlatL2(n_features)
             index = faiss.IndexIVFFlat(quantizer, n_features, plan.n_lists)
             index.cp.seed = plan.seed
-            # Otherwise faiss prints warnings about lists with few rows, which are harmless.
+            # Otherwise faiss prints warnings about lists with few samples, which are harmless.
             index.cp.min_points_per_centroid = 1
             index.train(_float32(rows[_training_rows(n_samples, index.cp, plan)]))
         else:
@@ -122,7 +122,7 @@ def build_index(rows: AnyArray, plan: IndexPlan, n_threads: int = 1) -> Any:
 
 
 def _training_rows(n_samples: int, clustering: Any, plan: IndexPlan) -> IntArray:
-    """Draw as many rows as the k-means of faiss uses, so that no others are cast."""
+    """Draw as many samples as the k-means of faiss uses, so that no others are cast."""
     n = min(n_samples, plan.n_lists * clustering.max_points_per_centroid)
     if n == n_samples:
         return np.arange(n)
@@ -167,16 +167,16 @@ def nearest_rows(
     parameters: Any = None,
     n_jobs: int | None = None,
 ) -> tuple[FloatArray, IntArray]:
-    """Find the k nearest rows of each query.
+    """Find the k nearest samples of each query.
 
     Parameters
     ----------
     index : faiss.Index
         From :func:`build_index`.
     rows : ndarray of shape (n_samples, n_features)
-        The same rows.
+        The same samples.
     queries : ndarray of shape (n_queries, n_features)
-        Queries, centred and scaled like the rows.
+        Queries, centred and scaled like the samples.
     k : int
         Number of neighbours, at most `n_samples`.
     parameters : object, default=None
@@ -189,7 +189,7 @@ def nearest_rows(
     distances : ndarray of shape (n_queries, k)
         Euclidean distances, ascending.
     indices : ndarray of shape (n_queries, k)
-        Indices of rows; equal distances are ordered by index.
+        Indices of samples; equal distances are ordered by index.
     """
     faiss = faiss_module()
     direct = not isinstance(index, faiss.IndexFlat)
@@ -230,11 +230,11 @@ def nearest_rows(
 def _uncertain(
     queries: FloatArray, last: FloatArray, last_fetched: AnyArray, *, direct: bool
 ) -> AnyArray:
-    r"""Return whether a row that was not fetched may be much nearer than the last neighbour.
+    r"""Return whether a sample that was not fetched may be much nearer than the last neighbour.
 
-    Such a row y is at most at distance d from the query x, with d the distance of that neighbour.
-    From products of matrices its squared distance is known to a few :math:`\epsilon (|x|^2 + |y|^2)`,
-    from differences of rounded coordinates to a few :math:`\epsilon |x| d`.
+    Such a sample y is at most at distance d from the query x, with d the distance of that
+    neighbour. From products of matrices its squared distance is known to a few :math:`\epsilon
+    (|x|^2 + |y|^2)`, from differences of rounded coordinates to a few :math:`\epsilon |x| d`.
 
     Parameters
     ----------
@@ -243,14 +243,14 @@ def _uncertain(
     last : ndarray of shape (n_queries,)
         Exact distance d of the last neighbour.
     last_fetched : ndarray of shape (n_queries,)
-        Squared float32 distance of the last row fetched.
+        Squared float32 distance of the last sample fetched.
     direct : bool
         Whether the index computes distances from differences.
 
     Returns
     -------
     ndarray of shape (n_queries,)
-        True if more rows must be fetched.
+        True if more samples must be fetched.
     """
     q = np.clip(queries, -FARTHEST, FARTHEST)
     size = np.sqrt(np.einsum("ij,ij->i", q, q))
@@ -270,11 +270,11 @@ def ranked(
     Parameters
     ----------
     rows : ndarray of shape (n_samples, n_features)
-        Rows.
+        Samples.
     queries : ndarray of shape (n_queries, n_features)
         Queries.
     candidates : ndarray of shape (n_queries, n_candidates)
-        Indices of rows.
+        Indices of samples.
     k : int
         Number of neighbours.
 

@@ -71,7 +71,9 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Number of candidates in a search of "hnsw". Larger values raise recall and the time of a
         query. It can be changed after `fit`.
     n_lists : int, default=None
-        Number of lists of "ivf", at most the number of samples; ``None`` is its square root.
+        Number of lists of "ivf", at most the number of samples. More lists make each of them
+        shorter: queries are faster, and need a larger `n_probe` for the same recall. ``None`` is
+        the square root of the number of samples.
     n_probe : int, default=None
         Number of lists searched in a query of "ivf". Larger values raise recall and the time of a
         query. ``None`` is a sixteenth of the lists, at least eight. It can be changed after `fit`.

@@ -43,7 +43,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
 
     .. math:: d^2(x, x_i) = (x - x_i)^T \big((1-\lambda) I + \lambda M_x\big) (x - x_i)
 
-    vote for the class. The mixture depends on the units of the features: scale them first.
+    vote for the class. The result depends on the units of the features: scale them first.
 
     The neighbours are exact. A bound from the identity part and the leading eigenvectors of
     :math:`M_x` excludes most samples (see :func:`genmetric.neighbors.local_neighbors`). With 60000
@@ -57,15 +57,15 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         Number of neighbours that vote, at most the number of training samples. Larger values smooth
         the decision.
     interpolation : float, default=0.5
-        Weight :math:`\lambda` of the local metric against the identity, in [0, 1]; 0 is Euclidean
-        distance, smaller values regularise towards it. Worth tuning: a local metric has a few very
-        large eigenvalues, and with many features a small weight does better (0.01 on MNIST in 40
+        Weight :math:`\lambda` of the local metric against the identity, in [0, 1]. Smaller values
+        regularise towards Euclidean distance, which is 0. Tune it: local metrics have a few very
+        large eigenvalues, and with many features small weights are better (0.01 on MNIST in 40
         principal components, 0.1 on Letters).
     shrinkage : None, "auto" or float, default="auto"
         Covariance of each class: ``None`` is maximum likelihood, as in the paper; ``"auto"`` the
-        shrinkage of Ledoit and Wolf; a number s in [0, 1] gives (1-s)·S + s·(trace S/D)·I, larger
-        values being closer to a sphere. Eigenvalues below 1e-8 of the mean pooled variance are
-        raised to that, with ``None`` too.
+        shrinkage of Ledoit and Wolf; a number s in [0, 1] gives (1-s)·S + s·(trace S/D)·I, and
+        larger values make the classes rounder. Eigenvalues below 1e-8 of the mean pooled variance
+        are raised to that level, for ``None`` too.
     covariance_estimator : estimator, default=None
         Replaces ``"auto"``: an estimator with ``fit`` and ``covariance_``, as in
         :mod:`sklearn.covariance`, cloned and fitted on the centred samples of each class.
@@ -73,13 +73,14 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         Density of a class, cloned and fitted on each, as in :class:`~genmetric.GenerativeMetric`;
         ``None`` is one Gaussian with the two parameters above.
     priors : array-like of shape (n_classes,), default=None
-        Class priors in Phi, in the order of `classes_`; ``None`` is equal priors, as in the paper.
-        With two classes they make no difference.
+        Class priors, in the order of `classes_`; a class with a larger prior has more influence on
+        the local metrics. ``None`` is equal priors, as in the paper. With two classes they have no
+        effect.
     n_jobs : int, default=None
         Number of threads; ``None`` is one, -1 uses all cores. The result is the same, bit for bit,
         for every number.
     random_state : int, RandomState instance or None, default=None
-        Seed of a `class_model` that has a `random_state` and was given none.
+        Seed of `class_model` if its own `random_state` is None.
 
     Attributes
     ----------
@@ -105,7 +106,8 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    This is the paper's GLM\ :sup:`INT`. Ties of votes go to the first class, as in scikit-learn.
+    Ties of votes go to the first class, as in scikit-learn. Interpolated local metrics are
+    described in appendix C of the paper.
 
     References
     ----------
@@ -123,8 +125,8 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
     >>> model = LocalMetricClassifier().fit(X[::2], y[::2])
     >>> model.score(X[1::2], y[1::2]) > 0.9
     True
-    >>> distances, rows = model.kneighbors(X[1:3])
-    >>> distances.shape, rows.shape
+    >>> distances, indices = model.kneighbors(X[1:3])
+    >>> distances.shape, indices.shape
     ((2, 5), (2, 5))
     """
 
@@ -135,8 +137,8 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         "random_state": RANDOM_STATE,
     }
 
-    #: Scaling, class models, log-priors, training rows and their class codes, type of the rows, and
-    #: classes: one attribute, so that a prediction in another thread never combines two fits.
+    #: Scaling, class models, log-priors, training samples and their class codes, type of the rows,
+    #: and classes: one attribute, so that a prediction in another thread never combines two fits.
     _fitted: tuple[Scaling, ClassModels, FloatArray | None, SearchRows, IntArray, Any, AnyArray]
 
     def __init__(
@@ -228,7 +230,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
     def _neighbors(
         self, X: Any, n_neighbors: int | None, fitted: tuple[Any, ...]
     ) -> tuple[AnyArray, IntArray]:
-        """Search in one fit, whatever a refit in another thread assigns meanwhile."""
+        """Search in one fit, even if another thread fits the estimator again meanwhile."""
         scaling, models, log_priors, index, _, dtype, _ = fitted
         k = check_count(self.n_neighbors if n_neighbors is None else n_neighbors, "n_neighbors")
         _check_available(k, len(index.rows) - (X is None))
@@ -269,7 +271,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         return class_probabilities(fitted[4][indices], len(fitted[6]))
 
     def predict(self, X: ArrayLike | None) -> AnyArray:
-        """Predict the class with the most votes; of equal votes the first class in `classes_`.
+        """Predict the class with the most votes; ties go to the first class in `classes_`.
 
         Parameters
         ----------

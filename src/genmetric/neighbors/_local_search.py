@@ -1,17 +1,17 @@
 r"""Exact nearest neighbours if every query has its own metric.
 
 The metric of a query x is :math:`A = U\,\mathrm{diag}(a)\,U^T` with all :math:`a_r > 0`. Each
-distance costs a product with a D x D matrix, so most rows are excluded by a cheaper bound: with
+distance costs a product with a D x D matrix, so most samples are excluded by a cheaper bound: with
 :math:`a_{\min}` the least eigenvalue and :math:`u_1, \dots, u_R` the leading eigenvectors,
 
 .. math:: d_A^2(x, x') \ge a_{\min} \|x - x'\|^2
           + \sum_{r=1}^R (a_r - a_{\min}) \big(u_r^T(x - x')\big)^2 .
 
 The first term is the bound by the identity part of an interpolated metric. It excludes four in ten
-rows of MNIST (40 dimensions, interpolation 0.5); with R = 4 all but one in 4000 are excluded, since
-a local metric has a few large eigenvalues: Phi is a fixed matrix plus two outer products.
-The bound is one product of matrices for all queries of a chunk and all rows, in float32, lowered
-by its largest rounding error. It selects the candidates; their distances are float64.
+samples of MNIST (40 dimensions, interpolation 0.5); with R = 4 all but one in 4000 are excluded,
+since a local metric has a few large eigenvalues: Phi is a fixed matrix plus two outer products. The
+bound is one product of matrices for all queries of a chunk and all samples, in float32, lowered by
+its largest rounding error. It selects the candidates; their distances are float64.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from genmetric.geometry._summation import dense_bytes_per_row
 #: Number of leading eigenvectors in the lower bound.
 N_LEADING = 4
 
-#: Number of rows in a block of bounds, so that the parts of a bound stay in the cache.
+#: Number of samples in a block of bounds, so that the parts of a bound stay in the cache.
 _BLOCK = 2048
 
 _ROUNDING = float(np.finfo(np.float32).eps) / 2
@@ -40,12 +40,12 @@ _ROUNDING = float(np.finfo(np.float32).eps) / 2
 
 @dataclass(frozen=True)
 class SearchRows:
-    """Training rows in the two representations that the search needs.
+    """Training samples in the two representations that the search needs.
 
     Attributes
     ----------
     rows : ndarray of shape (n_samples, n_features)
-        Rows of mean zero and size about one, float64.
+        Samples of mean zero and size about one, float64.
     columns : ndarray of shape (n_features + 2, n_samples)
         The same as columns, with a one and the squared norm below them, float32.
     """
@@ -63,16 +63,16 @@ class SearchRows:
 
 
 class LocalNeighbors(NamedTuple):
-    """Nearest rows of each query.
+    """Nearest samples of each query.
 
     Attributes
     ----------
     squared : ndarray of shape (n_queries, n_neighbors)
         Squared distances, ascending.
     indices : ndarray of shape (n_queries, n_neighbors)
-        Indices of rows; equal distances are ordered by index.
+        Indices of samples; equal distances are ordered by index.
     n_examined : int
-        Number of pairs of a query and a row whose distance was computed.
+        Number of pairs of a query and a sample whose distance was computed.
     """
 
     squared: FloatArray
@@ -99,7 +99,7 @@ def bound_coefficients(
     Parameters
     ----------
     queries : ndarray of shape (n_queries, n_features)
-        Queries x, in the coordinates of the rows.
+        Queries x, in the coordinates of the samples.
     a : ndarray of shape (n_queries, n_features)
         Eigenvalues of the metrics, positive.
     U : ndarray of shape (n_queries, n_features, n_features)
@@ -136,7 +136,7 @@ def bound_coefficients(
 def lower_bounds(
     coefficients: npt.NDArray[np.float32], columns: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    """Compute lower bounds of the squared distances of all queries to all rows.
+    """Compute lower bounds of the squared distances of all queries to all samples.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def lower_bounds(
 
 
 def squared_distances(query: FloatArray, root: FloatArray, rows: FloatArray) -> FloatArray:
-    """Compute squared distances of one query to rows in the metric root·rootᵀ."""
+    """Compute squared distances of one query to samples in the metric root·rootᵀ."""
     out = np.empty(len(rows))
     for block in row_chunks(len(rows), 16 * rows.shape[1]):
         mapped = (rows[block] - query) @ root
@@ -179,31 +179,31 @@ def metric_neighbors(
     *,
     exclude: IntArray | None = None,
 ) -> LocalNeighbors:
-    r"""Find the nearest rows of each query in its metric :math:`U\,\mathrm{diag}(a)\,U^T`.
+    r"""Find the nearest samples of each query in its metric :math:`U\,\mathrm{diag}(a)\,U^T`.
 
-    The distances of the rows with the least lower bounds are computed first. The k-th of them is at
-    least the k-th of all, so only rows whose lower bound does not exceed it can be neighbours.
-    Their distances are computed too, and the k nearest are returned.
+    The distances of the samples with the smallest lower bounds are computed first. The k-th of them
+    is at least the k-th of all, so only samples whose lower bound does not exceed it can be
+    neighbours. Their distances are computed too, and the k nearest are returned.
 
     Parameters
     ----------
     queries : ndarray of shape (n_queries, n_features)
-        Queries, in the coordinates of the rows; a chunk that fits the memory budget.
+        Queries, in the coordinates of the samples; a chunk that fits the memory budget.
     a : ndarray of shape (n_queries, n_features)
         Eigenvalues of the metrics, positive.
     U : ndarray of shape (n_queries, n_features, n_features)
         Eigenvectors in columns.
     index : SearchRows
-        The rows.
+        The samples.
     n_neighbors : int
-        Number of neighbours, at most the number of rows (one less with `exclude`).
+        Number of neighbours, at most the number of samples (one less with `exclude`).
     exclude : ndarray of shape (n_queries,), default=None
-        Index of a row that is not a neighbour of the query, such as the query itself.
+        Index of a sample that is not a neighbour of the query, such as the query itself.
 
     Returns
     -------
     LocalNeighbors
-        Squared distances and rows.
+        Squared distances and indices.
     """
     rows = index.rows
     roots = U * np.sqrt(a)[:, None, :]
@@ -240,19 +240,20 @@ def local_neighbors(
     itself: bool = False,
     n_jobs: int | None = None,
 ) -> LocalNeighbors:
-    r"""Find the nearest rows of each query x in the interpolated local metric of x.
+    r"""Find the nearest samples of each query x in the interpolated local metric of x.
 
-    The metric is :math:`(1-\lambda) I + \lambda M_x` with :math:`M_x` the generative local metric at
-    x: the eigenvectors are those of :math:`M_x`, the eigenvalues :math:`1-\lambda + \lambda m_r`.
+    The metric is :math:`(1-\lambda) I + \lambda M_x` with :math:`M_x` the generative local metric
+    at x: the eigenvectors are those of :math:`M_x`, the eigenvalues :math:`1-\lambda + \lambda
+    m_r`.
 
     Parameters
     ----------
     models : ClassModels
-        Class models, in the coordinates of the rows.
+        Class models, in the coordinates of the samples.
     queries : ndarray of shape (n_queries, n_features)
-        Queries, in the coordinates of the rows.
+        Queries, in the coordinates of the samples.
     index : SearchRows
-        The rows.
+        The samples.
     n_neighbors : int
         Number of neighbours.
     interpolation : float, default=0.5
@@ -260,14 +261,14 @@ def local_neighbors(
     log_priors : ndarray of shape (n_classes,), default=None
         Logarithms of the class priors; ``None`` is equal priors.
     itself : bool, default=False
-        Whether query i is row i, which is then not a neighbour of itself.
+        Whether query i is sample i, which is then not a neighbour of itself.
     n_jobs : int, default=None
         Number of threads; the result is the same for every number.
 
     Returns
     -------
     LocalNeighbors
-        Squared distances and rows.
+        Squared distances and indices.
     """
     n_samples, n_features = index.rows.shape
 

@@ -22,7 +22,7 @@ def metric_space(metric: Any, X: Any, x: AnyArray) -> AnyArray:
     z = check_array(metric.transform(with_names(X, x)), dtype=[np.float64, np.float32])
     if len(z) != len(x):
         raise ValueError(
-            f"metric.transform returned {len(z)} rows for {len(x)} rows of X. A metric must map "
-            "every row to one row."
+            f"metric.transform returned {len(z)} samples for {len(x)} samples of X. A metric must "
+            "return one sample for each."
         )
     return np.asarray(z)

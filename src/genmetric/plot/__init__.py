@@ -1,7 +1,6 @@
-"""Pictures of metrics, as scikit-learn's Displays: ``from_estimator``, ``plot``, ``ax_``.
+"""Figures of metrics, in the form of scikit-learn's Displays.
 
-They need matplotlib, which ``pip install "genmetric[report]"`` brings; it is imported when the
-first of them is drawn.
+They require matplotlib (extra ``report``), which is imported when the first one is drawn.
 """
 
 from genmetric.plot._combination import WeightPathDisplay

@@ -11,7 +11,7 @@ from genmetric._optional import import_optional
 from genmetric._typing import AnyArray
 from genmetric.plot._palette import label, labels, plain_name
 
-#: Above this number points are drawn as an image: a page of vectors would be too large.
+#: Above this number points are drawn as an image, because vector graphics would be too large.
 MAX_VECTOR_POINTS = 400
 
 #: Prefix of the ids of artists that have a tooltip.

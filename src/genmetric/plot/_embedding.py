@@ -92,7 +92,7 @@ class EmbeddingDisplay:
         estimator : object
             A fitted metric, or a fitted pipeline that contains one.
         X : array-like of shape (n_samples, n_features)
-            Samples. Samples of the fit give a better picture than new ones.
+            Samples. Training samples look better separated than new ones.
         y : array-like of shape (n_samples,)
             Labels of `X`.
         reducer : transformer, default=None

@@ -83,7 +83,7 @@ class ComparisonDisplay:
         n_jobs: int | None = None,
         ax: Any = None,
     ) -> ComparisonDisplay:
-        """Cross-validate estimators and, as a baseline, nearest neighbours on standardised features.
+        """Cross-validate estimators and, as a baseline, neighbours on standardised features.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class ComparisonDisplay:
                 bar.lines[0],
                 f"{name}: {mean:.{digits}f}{sign} ± {deviation:.{digits}f}, {len(values)} folds",
             )
-            # A column of their own keeps the numbers clear of the bars.
+            # In a separate column, so that the numbers do not overlap the bars.
             ax.annotate(
                 f"{mean:.{digits}f}{sign}",
                 (1.02, row),
@@ -287,7 +287,7 @@ class ErrorByKDisplay:
         ks = np.array(sorted({k for k in n_neighbors if k <= min(len(a) for a, _ in folds)}))
         if not len(ks) or ks[0] < 1:
             raise ValueError(
-                "n_neighbors must contain whole numbers between 1 and the number of training "
+                "n_neighbors must contain integers between 1 and the number of training "
                 f"samples of a fold; got {list(n_neighbors)}."
             )
         found = {}

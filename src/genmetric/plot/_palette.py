@@ -1,7 +1,7 @@
 """Colours, markers and labels of the figures.
 
-The relative luminance of every colour is between 0.15 and 0.29, a contrast of at least 3 to 1 against
-both white and black, so that figures do not need a second version for dark pages.
+The relative luminance of every colour is between 0.15 and 0.29, a contrast of at least 3 to 1
+against both white and black, so that figures do not need a second version for dark pages.
 """
 
 from __future__ import annotations
