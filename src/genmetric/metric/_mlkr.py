@@ -128,17 +128,19 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     -----
     One evaluation takes O(n_samples²·n_components) operations and a fixed memory budget.
 
-    **Early stopping.** With few or noisy samples per feature the minimum overfits: the leave-one-out
-    error of the training samples is low, but the metric predicts worse than the one it starts from.
-    The minimisation works in the space of the initial metric, and the left-out samples are predicted
-    by kernel regression from the others. The initial metric is replaced by the one after the number
-    of iterations with the lowest left-out error only if that error is lower by more than its
-    standard error. The left-out parts have equal fractions of every quantile slice of y and do not
-    depend on sample weights, so weighted and repeated samples may select different numbers.
+    **Early stopping.** With few or noisy samples per feature the minimum overfits: the
+    leave-one-out error of the training samples is low, but the metric predicts worse than the one
+    it starts from. The minimisation works in the space of the initial metric, and the left-out
+    samples are predicted by kernel regression from the others. The initial metric is replaced by
+    the one after the number of iterations with the lowest left-out error only if that error is
+    lower by more than its standard error. The left-out parts have equal fractions of every quantile
+    slice of y and do not depend on sample weights, so weighted and repeated samples may select
+    different numbers.
 
-    **Start.** The objective is not convex, and the minimum found depends on the start. The bandwidth
-    of the kernel is part of L, so the start has a scale. Without early stopping two scales are tried
-    for 15 iterations each, and the minimisation runs from the one with the lower error.
+    **Start.** The objective is not convex, and the minimum found depends on the start. The
+    bandwidth of the kernel is part of L, so the start has a scale. Without early stopping two
+    scales are tried for 15 iterations each, and the minimisation runs from the one with the lower
+    error.
 
     References
     ----------
