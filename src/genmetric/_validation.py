@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -375,24 +376,54 @@ def numeric_targets(estimator: Any, X: Any, y: Any) -> tuple[AnyArray, FloatArra
         Targets, float64.
     """
     refuse_lazy(X)
-    refuse_lazy(y, "y")
+    _check_numbers(estimator, y)
+    x, targets = validate_data(
+        estimator, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2
+    )
+    return x, _check_size(np.asarray(targets, dtype=float))
+
+
+def batch_targets(estimator: Any, y: Any) -> FloatArray:
+    """Validate the numeric targets of a batch, which may be empty.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator that errors name.
+    y : array-like of shape (n_samples,)
+        Targets.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Targets, float64.
+    """
+    _check_numbers(estimator, y)
     name = type(estimator).__name__
+    options: Any = {"ensure_2d": False, "ensure_min_samples": 0, "input_name": "y"}
+    targets = check_array(y, dtype=np.float64, estimator=name, **options)
+    return _check_size(column_or_1d(targets))
+
+
+def _check_numbers(estimator: Any, y: Any) -> None:
+    """Raise a ValueError that names the estimators for classes if targets are not numbers."""
+    refuse_lazy(y, "y")
     kind = getattr(getattr(y, "dtype", None), "kind", "") or np.asarray(y).dtype.kind
     if y is not None and kind not in "iufbc":
         try:
             np.asarray(y, dtype=float)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{name} expects numeric targets; got y = {reprlib.repr(y)}. For class labels use "
-                "genmetric.GenerativeMetric and a classifier."
+                f"{type(estimator).__name__} expects numeric targets; got y = {reprlib.repr(y)}. "
+                "For class labels use genmetric.GenerativeMetric and a classifier."
             ) from error
-    x, targets = validate_data(
-        estimator, X, y, dtype=[np.float64, np.float32], y_numeric=True, ensure_min_samples=2
-    )
-    targets = np.asarray(targets, dtype=float)
+
+
+def _check_size(targets: FloatArray) -> FloatArray:
+    """Raise a ValueError if the squares of targets overflow; return them."""
     size = float(np.abs(targets).max(initial=0.0))
     if size > MAX_TARGET:
         raise ValueError(
             f"y has values up to {size:.1e}, whose squares overflow float64. Divide y by a constant."
         )
-    return x, targets
+    return targets

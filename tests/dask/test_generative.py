@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from genmetric import GenerativeMetric
+from genmetric import GenerativeMetric, GenerativeRegressionMetric
 from genmetric.dask import DaskGenerativeMetric
 from genmetric.datasets import load_iris, load_vehicle
+from genmetric.metric import slice_targets
 
 X, Y = load_vehicle(return_X_y=True)
 NAMES = [f"f{i}" for i in range(X.shape[1])]
@@ -345,3 +346,13 @@ def test_copies():
     np.testing.assert_array_equal(
         again.kneighbors(X[:2], reference=arrays()[0])[1], metric.kneighbors(X[:2])[1]
     )
+
+
+def test_slices_of_a_numeric_target():
+    target = X[:, 0] + np.sin(X[:, 1])
+    x, y = arrays(X=X[:, 2:], y=target)
+    batches = list(zip(computed_blocks(x), computed_blocks(y), strict=True))
+    local = GenerativeRegressionMetric("slices").fit_batches(lambda: iter(batches))
+    codes = y.map_blocks(slice_targets, local.slice_edges_, dtype=int)
+    metric = DaskGenerativeMetric(base="pooled").fit(x, codes)
+    np.testing.assert_array_equal(metric.metric_, local.metric_)

@@ -17,7 +17,7 @@ from genmetric import (
 )
 from genmetric.density import JointDensity
 from genmetric.geometry import interpolate, regression_local_metrics
-from genmetric.metric import default_n_slices, quantile_edges, slice_targets
+from genmetric.metric import _regression_metric, default_n_slices, quantile_edges, slice_targets
 
 METHODS = ["combined", "kernel", "slices"]
 
@@ -216,8 +216,73 @@ class TestBatches:
             metric.fit_batches(lambda: [(X, y)])
         assert 'require method="slices"; got' in str(raised.value.__cause__)
 
+    @pytest.mark.parametrize("sizes", [[1, 0, 199], [120, 80], [2] * 100])
+    def test_any_sizes_of_batches(self, sizes):
+        X, y = problem()
+
+        def batches():
+            for rows in np.split(np.arange(200), np.cumsum(sizes)[:-1]):
+                yield X[rows], y[rows]
+
+        whole = GenerativeRegressionMetric("slices").fit(X, y)
+        streamed = GenerativeRegressionMetric("slices").fit_batches(batches)
+        np.testing.assert_array_equal(streamed.slice_edges_, whole.slice_edges_)
+        assert relative(unit(streamed.metric_), unit(whole.metric_)) < 1e-8
+
+    def test_edges_of_a_sample_of_the_targets(self, monkeypatch):
+        X, y = problem(n=2000)
+        monkeypatch.setattr(_regression_metric, "EDGE_SAMPLES", 500)
+        parts = np.array_split(np.arange(2000), 10)
+        fits = [
+            GenerativeRegressionMetric("slices").fit_batches(lambda: ((X[p], y[p]) for p in parts))
+            for _ in range(2)
+        ]
+        np.testing.assert_array_equal(fits[0].metric_, fits[1].metric_)
+        shares = np.bincount(slice_targets(y, fits[0].slice_edges_)) / 2000
+        np.testing.assert_allclose(shares, 1 / 6, atol=0.06)
+
+    def test_names_of_features(self):
+        pd = pytest.importorskip("pandas")
+        X, y = problem()
+        frame = pd.DataFrame(X, columns=list("abcd"))
+        for metric in (
+            GenerativeRegressionMetric("slices").fit_batches(lambda: [(frame, y)]),
+            GenerativeRegressionMetric("slices").partial_fit(frame, y),
+        ):
+            assert list(metric.feature_names_in_) == list("abcd")
+
+    @pytest.mark.parametrize(
+        ("y", "message"),
+        [
+            (np.full(200, 3.0), "expects targets that vary"),
+            (np.arange(200) % 2, "Use genmetric.GenerativeMetric"),
+            (np.array(["a", "b"] * 100), "expects numeric targets.*GenerativeMetric"),
+            (np.r_[np.arange(199), np.nan], "Input y contains NaN"),
+            (np.r_[np.arange(199), np.inf], "Input y contains infinity"),
+            (np.arange(199.0), "inconsistent numbers of samples"),
+        ],
+    )
+    def test_invalid_targets(self, y, message):
+        X = problem()[0]
+        metric = GenerativeRegressionMetric("slices")
+        with pytest.raises(ValueError, match=message):
+            metric.fit_batches(lambda: [(X, y)])
+        with pytest.raises(ValueError, match=message):
+            clone(metric).partial_fit(X, y)
+
+    def test_invalid_targets_of_a_later_batch(self):
+        X, y = problem()
+        metric = GenerativeRegressionMetric("slices").partial_fit(X, y)
+        before = metric.metric_.copy()
+        with pytest.raises(ValueError, match="Input y contains NaN"):
+            metric.partial_fit(X, np.where(np.arange(200) == 7, np.nan, y))
+        np.testing.assert_array_equal(metric.metric_, before)
+        with pytest.raises(ValueError, match="Input y contains NaN") as raised:
+            metric.fit_batches(lambda: [(X, y), (X, y * np.nan)])
+        assert "in batch 1 of make_batches()" in raised.value.__notes__
+
     def test_no_batches(self):
-        with pytest.raises(ValueError, match="returned no batches"):
+        with pytest.raises(ValueError, match="returned no samples"):
             GenerativeRegressionMetric("slices").fit_batches(list)
         with pytest.raises(TypeError, match="make_batches must be a function"):
             GenerativeRegressionMetric("slices").fit_batches([])

@@ -115,11 +115,9 @@ def labelled_batches(
     X : ndarray of shape (n_rows, n_features)
         Features of a batch.
     y : ndarray of shape (n_rows,)
-        Classes, as texts.
+        Classes, as texts, or numbers.
     """
-    import numpy as np
-
-    from genmetric.tables._cells import cell_texts, column_array
+    from genmetric.tables._cells import column_array
     from genmetric.tables._new_rows import text_columns, used_columns
     from genmetric.tables._reading import frame_batches
 
@@ -129,13 +127,43 @@ def labelled_batches(
     seen = 0
     for frame in frame_batches(table, [*used_columns(columns), target], text_columns(columns)):
         clean = unreadable.remove(columns, frame, seen)
+        y, present = _targets(column_array(frame, target), training, unreadable, seen)
         seen += len(frame)
-        labels = cell_texts(column_array(frame, target), training.plan.missing_words)
-        present = np.array([label is not None for label in labels])
         if present.any():
-            y = np.array([label for label in labels if label is not None], dtype=str)
             yield columns.transform(clean[present]), y
     unreadable.warn()
+
+
+def _targets(
+    array: Any, training: Any, unreadable: UnreadableCells, first_row: int
+) -> tuple[Any, Any]:
+    """Return the targets of a batch that can be used, and a mask of their rows."""
+    import numpy as np
+
+    from genmetric.tables import TableError
+    from genmetric.tables._cells import cell_texts
+    from genmetric.tables._columns import LARGEST_NUMBER
+    from genmetric.tables._target import target_values
+
+    plan = training.plan
+    texts = cell_texts(array, plan.missing_words)
+    present = np.array([text is not None for text in texts])
+    if not training.is_numeric:
+        return np.array([text for text in texts if text is not None], dtype=str), present
+    numbers = np.full(len(array), np.nan)
+    numbers[present] = target_values(array[present], plan.target, plan.missing_words)
+    for row in np.flatnonzero(present & np.isnan(numbers)):
+        unreadable.add(plan.target.name, str(texts[row]), "a number", first_row + int(row))
+    used = ~np.isnan(numbers)
+    large = np.flatnonzero(used & (np.abs(numbers) > LARGEST_NUMBER))
+    if len(large):
+        table = training.sample.table
+        raise TableError(
+            f"{table.label}: {table.row_label(first_row + int(large[0]))}: the target "
+            f"{plan.target.name!r} is infinite or beyond {LARGEST_NUMBER:g} ({texts[large[0]]}). "
+            "Correct the value or remove the row."
+        )
+    return numbers[used], used
 
 
 class UnreadableCells:
@@ -172,26 +200,40 @@ class UnreadableCells:
         pandas.DataFrame
             The rows.
         """
-        from genmetric.tables import TableError
         from genmetric.tables._new_rows import without_unreadable
 
         clean, cells = without_unreadable(columns, frame, self._table, first_row)
         for cell in cells:
-            if cell.text in self._options.get("na", ()):
-                continue
-            self._counts[cell.column] += 1
-            texts = self._texts.setdefault(cell.column, {})
-            if len(texts) <= 4:
-                texts[cell.text] = None
-            if cell.column not in self._messages:
-                message = (
-                    f"{self._table.row_label(first_row + cell.row)}, column {cell.column!r}: "
-                    f"{cell.text!r} is not {cell.expected}"
-                )
-                if self._options.get("strict"):
-                    raise TableError(f"{self._table.label}: {message}.")
-                self._messages[cell.column] = message
+            self.add(cell.column, cell.text, cell.expected, first_row + cell.row)
         return clean
+
+    def add(self, column: str, text: str, expected: str, row: int) -> None:
+        """Count a cell that cannot be read; with --strict raise.
+
+        Parameters
+        ----------
+        column : str
+            Name of its column.
+        text : str
+            Its text.
+        expected : str
+            What was expected, such as "a number".
+        row : int
+            Number of its row in the file, from 0.
+        """
+        from genmetric.tables import TableError
+
+        if text in self._options.get("na", ()):
+            return
+        self._counts[column] += 1
+        texts = self._texts.setdefault(column, {})
+        if len(texts) <= 4:
+            texts[text] = None
+        if column not in self._messages:
+            message = f"{self._table.row_label(row)}, column {column!r}: {text!r} is not {expected}"
+            if self._options.get("strict"):
+                raise TableError(f"{self._table.label}: {message}.")
+            self._messages[column] = message
 
     def warn(self) -> None:
         """Warn once per column."""

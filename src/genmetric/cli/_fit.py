@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from genmetric.cli._choices import DistancesHelp, RegistryChoice, command_line, distance_keys
-from genmetric.cli._inspect import leave_one_out_text, metric_facts
+from genmetric.cli._inspect import leave_one_out_text, metric_facts, target_facts
 from genmetric.cli._options import (
     DATA,
     TrainingTable,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 #: Method if none is given, of files in memory and of files read in batches.
 DEFAULT_METHOD, DEFAULT_STREAMING_METHOD = "cv", "uniform"
 
-#: The same for numeric targets: with the usual settings, and with those given.
+#: The same for numeric targets: with the usual settings, and with those given or in batches.
 DEFAULT_NUMBER_METHOD, DEFAULT_NUMBER_METHOD_WITH_SETTINGS = "regression_cv", "regression"
 
 #: Bytes of a table beyond which it is read in batches, even if more fits the memory.
@@ -52,7 +53,8 @@ KEEP_ROWS = 20_000
     metavar="METHOD",
     type=RegistryChoice("method", distance_keys),
     help=f"Method to fit (default: {DEFAULT_METHOD}; {DEFAULT_STREAMING_METHOD} for files read "
-    f"in batches; {DEFAULT_NUMBER_METHOD} for numeric targets).",
+    f"in batches; for numeric targets {DEFAULT_NUMBER_METHOD}, and "
+    f"{DEFAULT_NUMBER_METHOD_WITH_SETTINGS} for files read in batches).",
 )
 @click.option(
     "-o",
@@ -123,18 +125,15 @@ def fit(data: Path, output: Path, **options: Any) -> None:
     check_output(output, data)
     table = opened(data, options)
     training = None if options["stream"] else _read_whole(table, options)
-    if options["method"] is None and training is None:
-        method = _method(DEFAULT_STREAMING_METHOD, given, options)
-    elif options["method"] is None and training is not None and training.is_numeric:
-        key = DEFAULT_NUMBER_METHOD_WITH_SETTINGS if given else DEFAULT_NUMBER_METHOD
-        method = _method(key, given, options)
-    if training is not None:
-        check_task(method, training)
     if training is None:
         from genmetric.cli._fit_streaming import fit_stream
 
-        model, fitted, facts = fit_stream(method, table, options, given)
+        if options["method"] is not None:
+            check_streams(method, table.label)
+        select = partial(_select_method, given=given, options=options, streamed=True)
+        method, model, fitted, facts = fit_stream(select, table, options, given)
     else:
+        method = _select_method(training, given=given, options=options, streamed=False)
         model, fitted, facts = _fit_whole(method, training, options, given)
     from genmetric.comparison._text import plain
     from genmetric.files import save
@@ -198,6 +197,33 @@ def _method(key: str, given: dict[str, Any], options: dict[str, Any]) -> Method:
     return method
 
 
+def _select_method(
+    training: TrainingTable, *, given: dict[str, Any], options: dict[str, Any], streamed: bool
+) -> Method:
+    """Return the method asked for, or the default of the target; refuse one that is not for it."""
+    key = options["method"]
+    if key is None and training.is_numeric:
+        plain = given or streamed
+        key = DEFAULT_NUMBER_METHOD_WITH_SETTINGS if plain else DEFAULT_NUMBER_METHOD
+    elif key is None:
+        key = DEFAULT_STREAMING_METHOD if given or streamed else DEFAULT_METHOD
+    method = _method(key, given, options)
+    check_task(method, training)
+    return method
+
+
+def check_streams(method: Method, label: str) -> None:
+    """Refuse a method that needs all rows in memory."""
+    from genmetric.comparison import METHODS
+
+    if not method.streams:
+        able = ", ".join(m.key for m in METHODS.values() if m.streams)
+        raise click.UsageError(
+            f"{label}: --method {method.key} needs all rows in memory, and this file is read in "
+            f"batches. Use one of {able}, or fit on a part of the rows."
+        )
+
+
 def check_task(method: Method, training: TrainingTable) -> None:
     """Refuse a method that does not predict what the target holds."""
     from genmetric.comparison import METHODS
@@ -250,6 +276,7 @@ def _fit_whole(
     method: Method, training: TrainingTable, options: dict[str, Any], settings: dict[str, Any]
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Fit on all rows in memory."""
+    import numpy as np
     from sklearn.pipeline import Pipeline
 
     from genmetric.comparison import TrainingData
@@ -265,30 +292,19 @@ def _fit_whole(
             settings=settings,
         )
     names = tuple(map(str, columns.get_feature_names_out()))
+    classes, target_range = {}, None
+    if training.is_numeric:
+        target_range = float(training.y.min()), float(training.y.max())
+    else:
+        found, counts = np.unique(training.y, return_counts=True)
+        classes = {str(c): int(n) for c, n in zip(found, counts, strict=True)}
     facts = {
         "rows": len(X),
         "kept_rows": len(X),
         "n_features": len(names),
-        **target_facts(training),
+        **target_facts(training, classes, target_range),
         "streamed": False,
         "leave_one_out_error": fitted.leave_one_out_error,
         **metric_facts(fitted.model, X, names),
     }
     return Pipeline([("columns", columns), *fitted.model.steps]), fitted, facts
-
-
-def target_facts(training: TrainingTable) -> dict[str, Any]:
-    """Return the number of rows of each class, or range and format of a numeric target."""
-    import numpy as np
-
-    from genmetric.tables._numbers import PLAIN
-
-    if training.is_numeric and training.plan.target is not None:
-        written = training.plan.target.format or PLAIN
-        return {
-            "classes": {},
-            "target_range": [float(training.y.min()), float(training.y.max())],
-            "target_format": [written.decimal, written.thousands, written.percent],
-        }
-    classes, counts = np.unique(training.y, return_counts=True)
-    return {"classes": {str(c): int(n) for c, n in zip(classes, counts, strict=True)}}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from genmetric.cli._batches import labelled_batches
-from genmetric.cli._inspect import metric_facts
-from genmetric.cli._options import read_training
+from genmetric.cli._inspect import metric_facts, target_facts
+from genmetric.cli._options import TrainingTable, read_training
 from genmetric.cli._output import remark
 from genmetric.cli._progress import progress_bar
 
@@ -21,8 +19,11 @@ PLAN_ROWS = 50_000
 
 
 def fit_stream(
-    method: Method, table: Any, options: dict[str, Any], settings: dict[str, Any]
-) -> tuple[Any, Any, dict[str, Any]]:
+    select_method: Callable[[TrainingTable], Method],
+    table: Any,
+    options: dict[str, Any],
+    settings: dict[str, Any],
+) -> tuple[Method, Any, Any, dict[str, Any]]:
     """Fit a method in passes over the batches of a file, in bounded memory.
 
     The columns are planned on a random sample of the rows, and categories and means for missing
@@ -30,8 +31,8 @@ def fit_stream(
 
     Parameters
     ----------
-    method : Method
-        The method.
+    select_method : callable
+        Returns the method for a sample of the table, whose target has classes or numbers.
     table : TableFile
         The file.
     options : dict
@@ -41,8 +42,10 @@ def fit_stream(
 
     Returns
     -------
+    method : Method
+        The method.
     model : Pipeline
-        From the columns of the table to classes.
+        From the columns of the table to predictions.
     fitted : FittedMethod
         Its part after the columns, and the parameters selected.
     facts : dict
@@ -52,19 +55,10 @@ def fit_stream(
 
     from genmetric.comparison._streaming import fit_in_batches
 
-    if not method.streams:
-        raise click.UsageError(
-            f"{table.label}: --method {method.key} needs all rows in memory, and this file is read "
-            "in batches. Use --method uniform, or fit on a part of the rows."
-        )
     with progress_bar("fit", quiet=options["quiet"]) as advance:
         advance("columns", 0.0)
         training = read_training(table, options, max_rows=PLAN_ROWS)
-        if training.is_numeric:
-            raise click.UsageError(
-                f"{table.label}: numeric targets need all rows in memory, and this file is read in "
-                "batches. Raise --memory, leave --stream out, or fit on a part of the rows."
-            )
+        method = select_method(training)
         columns = training.make_columns().fit(training.X)
         names = tuple(map(str, columns.get_feature_names_out()))
 
@@ -76,6 +70,7 @@ def fit_stream(
             batches,
             keep_samples=options["keep_rows"],
             average_samples=options["average_rows"],
+            task=training.task,
             seed=options["seed"],
             standardise=False if options["raw"] else None,
             n_neighbors=options["neighbors"],
@@ -86,11 +81,14 @@ def fit_stream(
         "rows": found.n_samples,
         "kept_rows": found.n_kept,
         "n_features": len(names),
-        "classes": dict(found.class_counts),
+        **target_facts(training, found.class_counts, found.target_range),
         "streamed": True,
         "leave_one_out_error": found.fitted.leave_one_out_error,
         **metric_facts(found.fitted.model, found.sample, names),
     }
+    if method.batch_settings:
+        changed = ", ".join(f"{name} {value}" for name, value in method.batch_settings.items())
+        remark(f"fitted in batches with {changed}.", quiet=options["quiet"])
     if found.averaged is not None:
         facts["averaged_rows"] = found.averaged
         facts["metric_stderr"] = found.metric_stderr
@@ -106,4 +104,4 @@ def fit_stream(
             quiet=options["quiet"],
         )
     model = Pipeline([("columns", columns), *found.fitted.model.steps])
-    return model, found.fitted, facts
+    return method, model, found.fitted, facts

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from genmetric.cli._options import MODEL
+from genmetric.cli._options import MODEL, TrainingTable
 
 
 @click.command()
@@ -130,6 +130,39 @@ def metric_facts(estimator: Any, X: Any = None, feature_names: Any = None) -> di
         ordered = sorted(shares, key=lambda pair: -abs(pair[1]))
         found["contributions"] = {name: float(share) for name, share in ordered}
     return found
+
+
+def target_facts(
+    training: TrainingTable,
+    class_counts: Mapping[str, int],
+    target_range: tuple[float, float] | None,
+) -> dict[str, Any]:
+    """Return the number of rows of each class, or range and format of a numeric target.
+
+    Parameters
+    ----------
+    training : TrainingTable
+        The table, whose plan has the format of numbers.
+    class_counts : mapping of str to int
+        Number of rows of each class; empty for a numeric target.
+    target_range : tuple of float or None
+        Smallest and largest value of a numeric target.
+
+    Returns
+    -------
+    dict
+        "classes", and for a numeric target "target_range" and "target_format".
+    """
+    from genmetric.tables._numbers import PLAIN
+
+    if target_range is None or training.plan.target is None:
+        return {"classes": dict(class_counts)}
+    written = training.plan.target.format or PLAIN
+    return {
+        "classes": {},
+        "target_range": list(target_range),
+        "target_format": [written.decimal, written.thousands, written.percent],
+    }
 
 
 def leave_one_out_text(facts: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
@@ -165,6 +165,8 @@ class Method:
         Whether the fitted model has ``predict_proba``, if the targets are classes.
     streams : bool
         Whether it can be fitted in batches, without all samples in memory.
+    batch_settings : mapping
+        Keyword arguments of `metric` in such a fit, if some of its variants need all samples.
     tasks : tuple of str
         Kinds of targets: "classification", "regression" or both.
     budget : callable or None
@@ -197,6 +199,7 @@ class Method:
     transforms: bool = True
     probabilities: bool = True
     streams: bool = False
+    batch_settings: Mapping[str, Any] = field(default_factory=dict)
     tasks: tuple[Task, ...] = ("classification",)
     budget: Callable[[Budget], BudgetDecision] | None = None
 

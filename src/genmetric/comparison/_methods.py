@@ -318,6 +318,8 @@ _ENTRIES = (
         "the first-order bias of kernel regression, in closed form.",
         metric=lambda seed, **settings: GenerativeRegressionMetric(random_state=seed, **settings),
         settings=_SETTINGS,
+        streams=True,
+        batch_settings={"method": "slices"},
         probabilities=False,
         tasks=_NUMBERS,
     ),

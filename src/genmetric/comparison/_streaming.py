@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from genmetric._typing import AnyArray, FloatArray
-from genmetric._votes import select_n_neighbors
 from genmetric.comparison._method import FittedMethod, Method
+from genmetric.comparison._scoring import Task
+from genmetric.comparison._voting import fit_neighbors
 from genmetric.metric._reservoir import Reservoir
 from genmetric.metric._sampling import MIN_FEATURES
 
 Batches = Callable[[], Iterable[tuple[FloatArray, AnyArray]]]
+
+#: Passes of a metric over the batches: statistics and sums, and for numeric targets also the edges
+#: of the slices and the fourth moments.
+_N_PASSES: Mapping[Task, int] = {"classification": 2, "regression": 4}
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,9 @@ class StreamedFit:
     n_samples, n_kept : int
         Number of samples, and of those kept as neighbours.
     class_counts : dict of str to int
-        Number of samples per class.
+        Number of samples per class; empty for numeric targets.
+    target_range : tuple of float or None
+        Smallest and largest numeric target; None for classes.
     sample : ndarray of shape (n_kept, n_features)
         The samples kept, before scaling.
     averaged : int or None
@@ -46,9 +53,45 @@ class StreamedFit:
     n_samples: int
     n_kept: int
     class_counts: Mapping[str, int]
+    target_range: tuple[float, float] | None
     sample: FloatArray
     averaged: int | None = None
     metric_stderr: float | None = None
+
+
+@dataclass
+class _LabelCodes:
+    """Class labels as numbers, so that they are kept with the samples, and their counts."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, y: AnyArray) -> FloatArray:
+        """Count the labels of a batch and return their numbers."""
+        words, codes, numbers = np.unique(y, return_inverse=True, return_counts=True)
+        self.counts.update(dict(zip(words.tolist(), numbers.tolist(), strict=True)))
+        known = [self.codes.setdefault(word, len(self.codes)) for word in words.tolist()]
+        return np.array(known, float)[codes]
+
+    def labels(self, numbers: FloatArray) -> AnyArray:
+        """Return the labels with the given numbers."""
+        return np.asarray(np.array(list(self.codes))[numbers.astype(int)])
+
+
+@dataclass
+class _Numbers:
+    """Numeric targets: they are kept as they are, and their range."""
+
+    low: float = np.inf
+    high: float = -np.inf
+
+    def add(self, y: AnyArray) -> FloatArray:
+        """Include the targets of a batch in the range and return them."""
+        self.low, self.high = (
+            min(self.low, y.min(initial=np.inf)),
+            max(self.high, y.max(initial=-np.inf)),
+        )
+        return np.asarray(y, float)
 
 
 def fit_in_batches(
@@ -57,29 +100,31 @@ def fit_in_batches(
     *,
     keep_samples: int,
     average_samples: int,
+    task: Task = "classification",
     seed: int = 0,
     standardise: bool | None = None,
     n_neighbors: int | None = None,
     settings: Mapping[str, Any] | None = None,
-    check_labels: Callable[[AnyArray], None] | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> StreamedFit:
     """Fit a method in passes over batches.
 
-    One pass scales the features, counts the classes and draws the samples that are kept. Two more
-    passes fit the metric by :meth:`genmetric.GenerativeMetric.fit_batches`.
+    One pass scales the features, counts the classes and draws the samples that are kept. Further
+    passes fit the metric by its `fit_batches`.
 
     Parameters
     ----------
     method : Method
         A method that can be fitted in batches.
     make_batches : callable
-        Returns a new iterator of batches (X, y); labels are strings.
+        Returns a new iterator of batches (X, y); y has class labels as strings, or numbers.
     keep_samples : int
         Most samples that are kept as neighbours, a random sample.
     average_samples : int
         Most samples whose local metrics are averaged. More samples lower the standard error of
         the metric and take longer.
+    task : {"classification", "regression"}, default="classification"
+        Kind of target.
     seed : int, default=0
         Seed of random samples.
     standardise : bool, default=None
@@ -88,8 +133,6 @@ def fit_in_batches(
         Number of neighbours; selected by leave-one-out by default.
     settings : mapping, default=None
         Keyword arguments of the metric.
-    check_labels : callable, default=None
-        Called with the labels of the samples kept before a metric is fitted; may raise.
     progress : callable, default=None
         Called as ``progress(text, fraction)``.
 
@@ -105,27 +148,22 @@ def fit_in_batches(
         if progress is not None:
             progress(text, share)
 
-    metric = method.metric(seed, **(settings or {}))
-    n_passes = 1 if metric is None else 3
+    metric = method.metric(seed, **method.batch_settings, **(settings or {}))
+    n_passes = 1 if metric is None else 1 + _N_PASSES[task]
     spread = StandardScaler()
-    counts: Counter[str] = Counter()
+    classes, numbers = _LabelCodes(), _Numbers()
     kept = Reservoir(keep_samples, check_random_state(seed))
-    codes_of: dict[str, int] = {}
     n = 0
     for X, y in make_batches():
         spread.partial_fit(X)
-        words, codes, numbers = np.unique(y, return_inverse=True, return_counts=True)
-        counts.update(dict(zip(words.tolist(), numbers.tolist(), strict=True)))
-        of_batch = np.array([codes_of.setdefault(word, len(codes_of)) for word in words.tolist()])
-        kept.add(np.column_stack([X, of_batch[codes]]))
+        kept.add(np.column_stack([X, (numbers if task == "regression" else classes).add(y)]))
         n += len(X)
         report(f"{n} rows", 0.0)
     if kept.rows is None:
         raise ValueError("There are no samples.")
-    names = np.array(list(codes_of))
-    sample, labels = kept.rows[:, :-1], names[kept.rows[:, -1].astype(int)]
-    if check_labels is not None:
-        check_labels(labels if len(counts) > 1 else names)
+    sample, targets = kept.rows[:, :-1], kept.rows[:, -1]
+    if task == "classification":
+        targets = classes.labels(targets)
     scale = spread
     if not (method.standardise if standardise is None else standardise):
         scale = StandardScaler(with_std=False).partial_fit(spread.mean_[None])
@@ -135,13 +173,13 @@ def fit_in_batches(
         # With few features single samples can dominate a subsample, and all of them are cheap.
         if n > average_samples and sample.shape[1] >= MIN_FEATURES:
             metric.set_params(max_samples=average_samples)
-        passes = iter((1, 2))
+        passes = count(1)
 
         def scaled() -> Iterator[tuple[FloatArray, AnyArray]]:
             start, seen = next(passes), 0
             for X, y in make_batches():
                 seen += len(X)
-                report("learning", (start + seen / n) / n_passes)
+                report("learning", min((start + seen / n) / n_passes, 1.0))
                 yield scale.transform(X), y
 
         metric.fit_batches(scaled)
@@ -149,14 +187,14 @@ def fit_in_batches(
         if metric.max_samples is not None:
             averaged, stderr = int(metric.max_samples), float(metric.metric_stderr_)
     Z = Pipeline(steps).transform(sample)
-    best, ks, errors = select_n_neighbors(Z, labels, random_state=seed)
-    k = min(n_neighbors or best, len(Z))
-    steps.append(("neighbors", KNeighborsClassifier(k).fit(Z, labels)))
+    neighbors, by_k = fit_neighbors(Z, targets, n_neighbors, seed, task)
+    steps.append(("neighbors", neighbors))
     return StreamedFit(
-        FittedMethod(Pipeline(steps), {"n_neighbors": k}, (ks, errors)),
+        FittedMethod(Pipeline(steps), {"n_neighbors": neighbors.n_neighbors}, by_k),
         n,
         len(sample),
-        {name: int(counts[name]) for name in sorted(counts)},
+        {name: int(classes.counts[name]) for name in sorted(classes.counts)},
+        (numbers.low, numbers.high) if task == "regression" else None,
         sample,
         averaged,
         stderr,

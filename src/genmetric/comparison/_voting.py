@@ -69,15 +69,44 @@ def fit_voting(
         steps.append(("metric", metric))
         Z = metric.transform(Z)
         selected = dict(getattr(metric, "best_params_", {}))
+    # A metric that selects a number of neighbours evaluated it on samples it was not fitted on.
+    own = selected.pop("n_neighbors", None)
+    neighbors, by_k = fit_neighbors(Z, y, own if n_neighbors is None else n_neighbors, seed, task)
+    steps.append(("neighbors", neighbors))
+    return Pipeline(steps), {**selected, "n_neighbors": neighbors.n_neighbors}, by_k
+
+
+def fit_neighbors(
+    Z: FloatArray, y: AnyArray, n_neighbors: int | None, seed: int, task: Task
+) -> tuple[Any, tuple[IntArray, FloatArray]]:
+    """Fit a nearest-neighbour classifier or regressor in the space of a metric.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_samples, n_components)
+        Samples in the space of the metric.
+    y : ndarray of shape (n_samples,)
+        Class labels, or numeric targets.
+    n_neighbors : int or None
+        Number of neighbours; None selects it by leave-one-out.
+    seed : int
+        Seed of subsamples.
+    task : {"classification", "regression"}
+        Whether neighbours vote for a class or their targets are averaged.
+
+    Returns
+    -------
+    neighbors : KNeighborsClassifier or KNeighborsRegressor
+        The fitted estimator.
+    by_k : (ks, errors)
+        Leave-one-out errors by number of neighbours: error rates, or 1 - R².
+    """
     numeric = task == "regression"
     select = select_n_neighbors_to_average if numeric else select_n_neighbors
     best, ks, errors = select(Z, y, random_state=seed)
-    # A metric that selects a number of neighbours evaluated it on samples it was not fitted on.
-    own = selected.pop("n_neighbors", best)
-    k = min(int(own if n_neighbors is None else n_neighbors), len(Z))
+    k = min(int(best if n_neighbors is None else n_neighbors), len(Z))
     neighbors = KNeighborsRegressor(k) if numeric else KNeighborsClassifier(k)
-    steps.append(("neighbors", neighbors.fit(Z, y)))
-    return Pipeline(steps), {**selected, "n_neighbors": k}, (ks, errors)
+    return neighbors.fit(Z, y), (ks, errors)
 
 
 def error_by_neighbors(

@@ -14,7 +14,13 @@ from genmetric._chunks import map_chunks, one_blas_thread, row_chunks
 from genmetric._parameters import InstanceOf, Interval, ParameterRules, check_parameters
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
-from genmetric._validation import check_n_components, check_weights, form_points, numeric_targets
+from genmetric._validation import (
+    batch_targets,
+    check_n_components,
+    check_weights,
+    form_points,
+    numeric_targets,
+)
 from genmetric.density import GaussianMixtureModel, GaussianModel, JointDensity
 from genmetric.density._scaling import Scaling
 from genmetric.geometry import interpolate, regression_local_metrics
@@ -29,6 +35,7 @@ from genmetric.metric._regression import (
 from genmetric.metric._reservoir import Reservoir
 from genmetric.metric._slices import default_n_slices, quantile_edges, slice_targets
 from genmetric.metric._specification import METRIC_RULES
+from genmetric.metric._streaming import naming_batch
 
 #: Targets that the first pass over batches keeps for the edges of the slices.
 EDGE_SAMPLES = 100_000
@@ -250,8 +257,8 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
     ) -> GenerativeRegressionMetric:
         """Fit the metric of the slices on samples that do not fit in memory.
 
-        A first pass draws up to 100000 targets for the edges of the slices; the others are those
-        of :meth:`GenerativeMetric.fit_batches` with the slices as classes.
+        The first pass takes all targets, or a random sample of 100000, for the edges of the slices;
+        the others are those of :meth:`GenerativeMetric.fit_batches` with the slices as classes.
 
         Parameters
         ----------
@@ -269,21 +276,19 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
                 "make_batches must be a function that returns a new iterator of (X, y) each time; "
                 f"got {type(make_batches).__name__}. The batches are read more than once."
             )
-        reservoir, n_samples = Reservoir(EDGE_SAMPLES, np.random.RandomState(0)), 0
-        for _, y in make_batches():
-            targets = np.asarray(y, float)
-            n_samples += len(targets)
-            reservoir.add(targets[:, None], targets)
-        if not n_samples:
-            raise ValueError("make_batches() returned no batches; at least one is required.")
-        assert reservoir.rows is not None
-        kept = reservoir.rows[:, 0]
+        reservoir = Reservoir(EDGE_SAMPLES, np.random.RandomState(0))
+        for number, (_, y) in enumerate(make_batches()):
+            with naming_batch(number):
+                reservoir.add(batch_targets(self, y))
+        n_samples, kept = reservoir.n_seen, reservoir.rows
+        if kept is None or not n_samples:
+            raise ValueError("make_batches() returned no samples.")
         check_distinct(kept, type(self).__name__)
         edges = quantile_edges(kept, self.n_slices or default_n_slices(n_samples))
 
         def sliced() -> Iterator[tuple[Any, AnyArray]]:
             for X, y in make_batches():
-                yield X, slice_targets(y, edges)
+                yield X, slice_targets(batch_targets(self, y), edges)
 
         self._take_slices(self._slices_estimator().fit_batches(sliced), edges)
         self._stream_slices = None
@@ -311,14 +316,13 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         """
         check_parameters(self)
         stream = getattr(self, "_stream_slices", None)
-        targets = np.asarray(y, float)
         if stream is None:
             _, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
             check_distinct(targets, type(self).__name__)
             edges = quantile_edges(targets, self.n_slices or default_n_slices(len(targets)))
             stream = self._slices_estimator()
         else:
-            edges = self.slice_edges_
+            targets, edges = batch_targets(self, y), self.slice_edges_
         codes = slice_targets(targets, edges)
         stream.partial_fit(X, codes, classes=np.arange(len(edges) + 1))
         self._take_slices(stream, edges)
@@ -393,6 +397,8 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         self.components_, self.metric_ = slices.components_, slices.metric_
         self.metric_stderr_ = slices.metric_stderr_
         self.n_features_in_ = slices.n_features_in_
+        if hasattr(slices, "feature_names_in_"):
+            self.feature_names_in_ = slices.feature_names_in_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

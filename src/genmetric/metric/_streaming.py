@@ -388,14 +388,14 @@ class BatchSource:
         """Merge the parts of all batches in a fixed order; None if no batch has samples."""
         tree: TreeMerge[Mergeable] = TreeMerge()
         for number, batch in enumerate(self.make_batches()):
-            with _naming(number):
+            with naming_batch(number):
                 X, y = batch
                 tree.add(part(X, y))
         return tree.result()
 
 
 @contextmanager
-def _naming(number: int) -> Iterator[None]:
+def naming_batch(number: int) -> Iterator[None]:
     """Add the number of the batch to errors."""
     try:
         yield
