@@ -290,3 +290,33 @@ class TestUnscaledFeatures:
             GenerativeMetric(interpolation=0.5).fit(
                 np.column_stack([IRIS[0], np.full(150, 1e9)]), IRIS[1]
             )
+
+
+class TestZeroCurvature:
+    """One warning if the floor of the sign rule acts on more than a few samples."""
+
+    @staticmethod
+    def samples(rng, kind):
+        X = rng.normal(size=(120, 5)) @ rng.normal(size=(5, 5))
+        if kind == "equal covariances":
+            return np.concatenate([X, X + rng.normal(size=5)]), np.repeat([0, 1], 120)
+        X[60:] *= 2.0
+        X[:, 0] = X[:, 1] - X[:, 2] if kind == "collinear" else 1.0
+        return X, np.repeat([0, 1], 60)
+
+    @pytest.mark.parametrize("base", ["identity", "pooled"])
+    @pytest.mark.parametrize("solver", ["dense", "resolvent"])
+    def test_warning(self, rng, base, solver):
+        X, y = self.samples(rng, "equal covariances")
+        GenerativeMetric(base=base, solver=solver).fit(X, y)  # the trace does not depend on it
+        metric = GenerativeMetric(base=base, solver=solver, normalization="determinant")
+        with pytest.warns(UserWarning, match="rounding errors only in 3 of 5 directions") as found:
+            metric.fit(X, y)
+        assert len(found) == 1
+
+    @pytest.mark.parametrize("base", ["identity", "pooled"])
+    @pytest.mark.parametrize("kind", ["collinear", "constant"])
+    def test_quiet_if_no_class_has_scatter(self, rng, base, kind):
+        X, y = self.samples(rng, kind)
+        GenerativeMetric(base=base).fit(X, y)
+        GenerativeMetric(base=base, shrinkage=None, normalization="determinant").fit(X, y)

@@ -7,7 +7,7 @@ import numpy as np
 from genmetric._chunks import map_chunks, row_chunks
 from genmetric._typing import FloatArray, IntArray
 from genmetric.density._models import ClassModels
-from genmetric.geometry._local import Normalization
+from genmetric.geometry._local import Normalization, count_floored
 from genmetric.geometry._metric_sum import MetricSum, SumProblem
 from genmetric.geometry._sample_metrics import sample_metric_factors
 
@@ -47,7 +47,12 @@ def dense_metric_sum(
     m, U = sample_metric_factors(models, X, log_priors, normalization)
     U *= np.sqrt(m * weights[:, None])[:, None, :]
     wide = U.transpose(1, 0, 2).reshape(X.shape[1], -1)
-    return MetricSum(wide @ wide.T, float(weights.sum()), float(weights @ (m**2).sum(axis=1)))
+    return MetricSum(
+        wide @ wide.T,
+        float(weights.sum()),
+        float(weights @ (m**2).sum(axis=1)),
+        float(weights @ count_floored(m)),
+    )
 
 
 def dense_bytes_per_row(n_features: int, n_classes: int) -> int:

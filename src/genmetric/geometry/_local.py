@@ -89,6 +89,23 @@ def sign_rule(
     return np.asarray(np.exp(log_m - (log_m @ times / times.sum())[..., None]))
 
 
+def count_floored(m: FloatArray) -> FloatArray:
+    """Count the eigenvalues of each local metric that took the place of a zero of Phi.
+
+    Parameters
+    ----------
+    m : ndarray of shape (..., n_features)
+        Eigenvalues of :func:`sign_rule` with its default floor.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Number of eigenvalues at the floor.
+    """
+    ratio = m / (FLOOR * m.max(axis=-1, keepdims=True))
+    return np.asarray((np.abs(ratio - 1) < 1e-6).sum(axis=-1))
+
+
 def local_metric_factors(
     phi: FloatArray,
     normalization: Normalization = "determinant",

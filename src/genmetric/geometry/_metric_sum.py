@@ -28,16 +28,23 @@ class MetricSum:
         Sum of w_i.
     square : float
         Sum of w_i times the squared Frobenius norm of M_i.
+    floored : float, default=0.0
+        Sum of w_i times the number of directions in which Phi_i is zero and M_i has the floor of
+        :func:`~genmetric.geometry.sign_rule`.
     """
 
     total: FloatArray
     weight: float
     square: float
+    floored: float = 0.0
 
     def merge(self, other: MetricSum) -> MetricSum:
         """Return the sum over the samples of both."""
         return MetricSum(
-            self.total + other.total, self.weight + other.weight, self.square + other.square
+            self.total + other.total,
+            self.weight + other.weight,
+            self.square + other.square,
+            self.floored + other.floored,
         )
 
     def mean(self) -> FloatArray:

@@ -16,6 +16,7 @@ from genmetric._parameters import ArrayLike as ArrayRule
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_weights, refuse_lazy
+from genmetric._warnings import suppress_warnings
 from genmetric.density._models import ClassModels
 from genmetric.density._scaling import Scaling
 from genmetric.geometry._factor import symmetric_root
@@ -230,7 +231,10 @@ class RegionalKernels(BaseEstimator):
                 normalization="determinant",
                 interpolation=interpolation,
                 n_jobs=self.n_jobs,
-            ).fit(x, labels)
+            )
+            # The caller cannot select another normalization, as this warning recommends.
+            with suppress_warnings(UserWarning, "The curvatures of the class densities"):
+                uniform.fit(x, labels)
             frame = uniform._frame
             regions, metrics = np.zeros(len(x), np.intp), uniform.metric_[None]
             if n_regions > 1:

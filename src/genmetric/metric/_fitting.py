@@ -11,6 +11,7 @@ import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import check_n_components, encode_classes
+from genmetric.density._covariance import EIGENVALUE_FLOOR
 from genmetric.density._factored_statistics import (
     AnyStatistics,
     FactoredStatistics,
@@ -21,7 +22,7 @@ from genmetric.density._models import ClassModels
 from genmetric.density._scaling import Scaling
 from genmetric.density._whitening import pooled_whitening
 from genmetric.geometry._factor import rank_limited_factor, symmetric_root
-from genmetric.geometry._local import interpolate
+from genmetric.geometry._local import FLOOR, interpolate
 from genmetric.geometry._packed import PackedMetrics, packed_local_metrics
 from genmetric.geometry._summation import (
     MetricSum,
@@ -34,6 +35,9 @@ from genmetric.metric._specification import FitSpecification
 
 #: Ratio of the standard deviations of two features above which a fit suggests to scale them.
 MAX_SCALE_RATIO = 100.0
+
+#: Mean number of directions without curvature per sample above which a fit warns.
+MAX_ZERO_CURVATURE = 0.05
 
 #: If the low-rank solver is estimated to take more seconds than this, it averages over a subset of
 #: the samples by default, of at least this size.
@@ -90,6 +94,38 @@ def warn_unscaled(spec: FitSpecification, stats: AnyStatistics) -> None:
             f"The standard deviations of the features differ by a factor of {ratio:.2g}, and "
             "shrinkage and interpolation regularise towards the Euclidean metric in their units. "
             'Scale the features first, for example by StandardScaler, or use base="pooled".',
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def warn_zero_curvature(plan: MetricPlan, total: MetricSum) -> None:
+    """Warn once if the floor of the sign rule changes the size of more than a few local metrics.
+
+    Only the size of metrics of unit determinant depends on it. Directions in which no class has
+    any scatter (constant or collinear features) do not count, and there is a warning already if
+    classes took the pooled covariance.
+
+    Parameters
+    ----------
+    plan : MetricPlan
+        Class models and their statistics.
+    total : MetricSum
+        Sum of the local metrics.
+    """
+    mean = total.floored / total.weight
+    few = mean <= MAX_ZERO_CURVATURE or (plan.stats.count < 2).any()
+    if few or plan.spec.normalization == "trace":
+        return
+    variances = np.linalg.eigvalsh(plan.stats.pooled_covariance)
+    beyond = mean - np.count_nonzero(variances <= EIGENVALUE_FLOOR * variances.mean())
+    if beyond > MAX_ZERO_CURVATURE:
+        warnings.warn(
+            "The curvatures of the class densities differ by rounding errors only in "
+            f"{beyond:.2g} of {len(variances)} directions, on average over the samples. Local "
+            f"metrics get {FLOOR:g} of their largest eigenvalue there, and their size after scaling "
+            'to unit determinant depends on this number. Use normalization="trace", or merge '
+            "classes with equal covariances.",
             UserWarning,
             stacklevel=4,
         )
@@ -284,6 +320,7 @@ def fitted_attributes(plan: MetricPlan, average: Average) -> dict[str, Any]:
         Public attributes, and the private ones that its methods need.
     """
     spec, frame = plan.spec, plan.frame
+    warn_zero_curvature(plan, average.total)
     mean = average.total.mean()
     inside = interpolate(mean, spec.interpolation)
     # The identity has no error: the mixture has the error of its part of the mean.
