@@ -19,7 +19,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -90,49 +92,54 @@ def error_rate(L, X, y, X_test, y_test):
 def compare_few_samples(arguments):
     """Print a table of error rates on data sets with fewer than 10 samples per feature.
 
-    Splits are the outer loop, and each result is one line of the file of ``--store``, so that an
-    interrupted run continues where it stopped and can be tabulated at any time.
+    Splits are the outer loop, and each error is one line of the file of ``--store``, so that an
+    interrupted run continues where it stopped and can be tabulated at any time. The errors of a
+    method whose code changed are computed again after its lines are removed.
     """
     names = arguments.sets.split(";") if arguments.sets else list(FEW_SAMPLES)
     store = Path(arguments.store) if arguments.store else None
     known = store.read_text().splitlines() if store and store.exists() else []
-    scores = {(name, seed): row for name, seed, row in map(json.loads, known)}
-    for seed in range(arguments.splits):
-        for name in names:
-            if (name, seed) in scores:
-                continue
-            row = scores[name, seed] = errors_of_split(name, seed, arguments.peer)
-            if store:
-                with store.open("a") as file:
-                    file.write(json.dumps([name, seed, row]) + "\n")
-    print_few_samples(names, scores)
-
-
-def errors_of_split(name, seed, peer):
-    """Return the error rate of each method on one random split."""
-    X, y, X_test, y_test = split(name, seed)
-    factors = {"Euclidean": np.eye(X.shape[1])}
-    for label, metric in FEW_SAMPLES_METHODS.items():
-        factors[label] = clone(metric).fit(X, y).components_
-    if peer:
-        options = {"n_neighbors": N_NEIGHBORS, "init": "identity"}
-        factors["metric-learn"] = fit_in_process(peer, "metric-learn", X, y, options)[-1]
-    return {label: error_rate(L, X, y, X_test, y_test) for label, L in factors.items()}
-
-
-def print_few_samples(names, scores):
-    """Print means and standard errors, and the difference of LMNN and metric-learn."""
-    for name in names:
-        rows = [row for (known, _), row in scores.items() if known == name]
-        if len(rows) < 2:
+    scores = {(name, seed, method): error for name, seed, method, error in map(json.loads, known)}
+    methods = ["Euclidean", *FEW_SAMPLES_METHODS, *(["metric-learn"] if arguments.peer else [])]
+    end = time.monotonic() + 60 * arguments.minutes
+    for seed, name, method in product(range(arguments.splits), names, methods):
+        if (name, seed, method) in scores:
             continue
-        if name == names[0]:
-            print("| set | samples | features | splits | " + " | ".join(rows[0]) + " |")
-            print("| --- " * (4 + len(rows[0])) + "|")
-        columns = {label: np.array([row[label] for row in rows]) for label in rows[0]}
+        if time.monotonic() > end:
+            break
+        error = scores[name, seed, method] = error_of_split(name, seed, method, arguments.peer)
+        if store:
+            with store.open("a") as file:
+                file.write(json.dumps([name, seed, method, error]) + "\n")
+    print_few_samples(names, methods, scores)
+
+
+def error_of_split(name, seed, method, peer):
+    """Return the error rate of a method on one random split."""
+    X, y, X_test, y_test = split(name, seed)
+    if method == "Euclidean":
+        L = np.eye(X.shape[1])
+    elif method == "metric-learn":
+        options = {"n_neighbors": N_NEIGHBORS, "init": "identity"}
+        L = fit_in_process(peer, "metric-learn", X, y, options)[-1]
+    else:
+        L = clone(FEW_SAMPLES_METHODS[method]).fit(X, y).components_
+    return error_rate(L, X, y, X_test, y_test)
+
+
+def print_few_samples(names, methods, scores):
+    """Print means and standard errors over the splits that all methods have."""
+    print("| set | samples | features | splits | " + " | ".join(methods) + " |")
+    print("| --- " * (4 + len(methods)) + "|")
+    for name in names:
+        known = [{seed for n, seed, m in scores if (n, m) == (name, method)} for method in methods]
+        seeds = sorted(set.intersection(*known))
+        if len(seeds) < 2:
+            continue
+        columns = {m: np.array([scores[name, seed, m] for seed in seeds]) for m in methods}
         cells = [_mean_and_stderr(column) for column in columns.values()]
         X = split(name, 0)[0]
-        print(f"| {name} | {len(X)} | {X.shape[1]} | {len(rows)} | {' | '.join(cells)} |")
+        print(f"| {name} | {len(X)} | {X.shape[1]} | {len(seeds)} | {' | '.join(cells)} |")
         if "metric-learn" in columns:
             difference = columns["LMNN"] - columns["metric-learn"]
             print(f"  LMNN - metric-learn: {_mean_and_stderr(difference, 2)}", file=sys.stderr)
@@ -223,7 +230,8 @@ def main():
     parser.add_argument("--peer", help="Python interpreter of an environment with metric-learn")
     parser.add_argument("--splits", type=int, default=20, help="random splits of 'few'")
     parser.add_argument("--sets", help="data sets of 'few', separated by semicolons")
-    parser.add_argument("--store", help="file of the results of 'few', one JSON line per split")
+    parser.add_argument("--store", help="file of the results of 'few', one JSON line per error")
+    parser.add_argument("--minutes", type=float, default=60, help="time limit of 'few'")
     parser.add_argument("--classes", type=int, default=600, help="classes of 'classes'")
     parser.add_argument("--large", action="store_true", help="Letters 12000 and MNIST in 'speed'")
     parser.add_argument("--data", help="data directory with MNIST")
