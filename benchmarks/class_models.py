@@ -144,7 +144,8 @@ def likelihoods(n_splits):
                     model.fit(train[y_train == c]).log_density(test[y_test == c])
                     for c in np.unique(y_train)
                 ]
-        # The median, because a constant feature of a class makes some log-densities arbitrarily low.
+        # The median, because a constant feature of a class makes some log-densities arbitrarily
+        # low.
         cells = [f"{np.median(np.concatenate(values)):.1f}" for values in found.values()]
         table.add(name, f"{n_train} x {train.shape[1]}", *cells)
     return table

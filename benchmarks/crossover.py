@@ -7,7 +7,7 @@ from genmetric.geometry._summation import choose_solver, sum_local_metrics
 
 
 def crossover():
-    """Measure the time of the dense solver relative to the resolvent solver, and what auto selects."""
+    """Measure dense against resolvent times, and which solver auto selects."""
     rows = (200, 1000, 4000, 16000)
     table = Table(
         "Dense time divided by resolvent time (+: auto selects the resolvent solver), one thread",

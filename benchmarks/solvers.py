@@ -16,7 +16,8 @@ from genmetric.datasets import load_letter
 from genmetric.density import Scaling, class_statistics, fit_gaussians
 from genmetric.geometry._summation import choose_solver, sum_local_metrics
 
-# The time of the dense solver is linear in the number of samples. If it takes minutes, it is measured on fewer.
+# The time of the dense solver is linear in the number of samples. If it takes minutes, it is
+# measured on fewer.
 DENSE_ROWS = {164: 1500, 320: 500, 640: 150}
 N_ROWS = 4000
 

@@ -1,4 +1,4 @@
-"""Ten million rows on disk: ``python benchmarks/streaming.py [rows]``; writes a table to the screen.
+"""Ten million samples on disk: ``python benchmarks/streaming.py [samples]`` prints a table.
 
 Each figure is of a process of its own, which reads batches as ``genmetric fit`` does. The bound is
 three times two reads of the file and one bare product XᵀX over its rows, in seconds of processors,

@@ -1,7 +1,7 @@
 """Errors of GenerativeMetricCV against metrics that are not tuned: ``python benchmarks/tuning.py``.
 
-Writes the tables of docs/tuning.md. With names of datasets as arguments only these run and nothing is
-written; so do ``--splits N``, ``--first-split N`` (other splits) and ``--shares``.
+Writes the tables of docs/tuning.md. With names of datasets as arguments only these run and nothing
+is written; so do ``--splits N``, ``--first-split N`` (other splits) and ``--shares``.
 """
 
 import argparse

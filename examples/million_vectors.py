@@ -2,20 +2,20 @@ r"""
 A million vectors: a learned metric in front of faiss
 =====================================================
 
-A metric changes who the neighbours are; an index finds them fast. Since the metric of
-:class:`~genmetric.GenerativeMetric` is a product with a matrix, the vectors are mapped once and
-any index for Euclidean distances serves. This example labels queries by their ten nearest among
-many vectors, in the space they came in and in that of the metric, and compares three indexes of
-:class:`~genmetric.FaissNeighborsTransformer` (``pip install genmetric[ann]``) by time and recall.
+A metric changes which vectors are neighbours, and an index finds them fast. The metric of
+:class:`~genmetric.GenerativeMetric` is a linear map, so the vectors are mapped once and any index
+for Euclidean distance can be used. This example classifies queries by their ten nearest vectors, in
+the input space and in the space of the metric, and compares three indexes of
+:class:`~genmetric.FaissNeighborsTransformer` (extra ``ann``) by time and recall.
 
-Run it as ``python examples/million_vectors.py 1000000``; without a number it takes 50 000 vectors.
+Run it as ``python examples/million_vectors.py 1000000``; without a number it uses 50 000 vectors.
 """
 
 # %%
 # Vectors
 # -------
-# Ten classes in 32 dimensions. Each class is a Gaussian with a covariance of its own, and the
-# directions in which all of them spread most say little about the class.
+# Ten classes in 32 dimensions. Each class is a Gaussian with its own covariance. The directions of
+# largest variance do not separate the classes.
 
 import sys
 import time
@@ -50,15 +50,15 @@ queries, truth = make_vectors(N_QUERIES, rng, means, factors)
 # %%
 # The metric
 # ----------
-# All rows go into the Gaussians; the local metrics are averaged over 20 000 of them, and
-# `metric_stderr_` says how far that average may be from the average over all.
+# The class covariances use all vectors. The local metrics are averaged over 20 000 of them, and
+# `metric_stderr_` is the standard error of this average.
 
 begin = time.perf_counter()
 metric = GenerativeMetric(max_samples=20_000, random_state=0).fit(X, y)
 seconds = time.perf_counter() - begin
 print(
     f"{N_ROWS} vectors of {N_FEATURES} features; metric in {seconds:.1f} s, "
-    f"known to {metric.metric_stderr_:.1%}"
+    f"relative standard error {metric.metric_stderr_:.1%}"
 )
 begin = time.perf_counter()
 Z = metric.transform(X)
@@ -67,7 +67,7 @@ print(f"transform in {time.perf_counter() - begin:.2f} s")
 # %%
 # The indexes
 # -----------
-# The flat index is exact, so it is what recall is measured against.
+# The flat index is exact; recall is measured relative to it.
 
 
 def vote(labels):

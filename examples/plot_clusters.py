@@ -30,7 +30,7 @@ X = minmax_scale(X, (-1, 1))
 
 euclidean = KMeans(3, n_init=10, random_state=0).fit(X)
 model = MetricKMeans(3, random_state=0).fit(X)
-print(f"{model.n_iter_} rounds, ended by {model.stopped_by_}")
+print(f"{model.n_iter_} iterations, stopped by {model.stopped_by_}")
 
 # %%
 # Before and after
@@ -63,7 +63,8 @@ plt.show()
 # Real datasets, and where it does not help
 # -----------------------------------------
 # The same on datasets with known classes, with default parameters. On iris and wine the clusters of
-# k-means are nearly the classes. On vehicle they are not, and the metric sharpens the wrong clusters.
+# k-means are nearly the classes. On vehicle they are not, and the metric sharpens the wrong
+# clusters.
 
 print(f"{'adjusted Rand index':<22}{'k-means':>8}{'MetricKMeans':>14}")
 for name in ("iris", "wine", "breast_cancer", "vehicle"):

@@ -44,8 +44,8 @@ metrics = {
 # The weights
 # -----------
 # The area of a marker is the weight of the sample (samples outside the axes are not shown). Crosses
-# are samples of weight zero, which "gmm" holds out to re-label the others. All points of the ellipse
-# have the same distance from its centre.
+# are samples of weight zero, which "gmm" holds out to re-label the others. All points of the
+# ellipse have the same distance from its centre.
 
 angle = np.linspace(0, 2 * np.pi, 100)
 colors = np.array(["#3b7dd8", "#d9730d", "#2e9e5b"])
@@ -61,7 +61,7 @@ for ax, title, metric in zip(axes, metrics, metrics.values(), strict=True):
     ellipse = np.linalg.solve(np.linalg.cholesky(unit).T, [np.cos(angle), np.sin(angle)])
     ax.plot(*(0.9 * ellipse + [[5.2], [-3.0]]), color="black", linewidth=2)
     effective = 1 / np.sum(weights**2)
-    ax.set(title=f"{title}: as {effective:.0f} equal samples", xlabel="$x_1$")
+    ax.set(title=f"{title}: effective number of samples {effective:.0f}", xlabel="$x_1$")
     ax.set(xlim=(-4, 7), ylim=(-4.5, 6), aspect="equal")
 axes[0].set_ylabel("$x_2$")
 plt.show()
@@ -75,6 +75,6 @@ WeightPathDisplay.from_estimator(metrics["kde"])
 plt.show()
 
 # %%
-# On the eight small datasets of the paper "kde" has lower errors on Ionosphere and Image and differs
-# from "uniform" by less than a standard error on the others (:doc:`/results/density`). It needs the
-# density of every sample in every iteration. The default is "uniform".
+# On the eight small datasets of the paper "kde" has lower errors on Ionosphere and Image and
+# differs from "uniform" by less than a standard error on the others (:doc:`/results/density`). It
+# needs the density of every sample in every iteration. The default is "uniform".

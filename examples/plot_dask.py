@@ -2,17 +2,17 @@
 A metric from dask arrays
 =========================
 
-:class:`~genmetric.dask.DaskGenerativeMetric` learns from a dask array or DataFrame block by block, and
-finds the same metric as :class:`~genmetric.GenerativeMetric` on all samples. Here dask's threads do the
-work; with a ``distributed.Client`` the same code runs on a cluster.
+:class:`~genmetric.dask.DaskGenerativeMetric` learns from a dask array or DataFrame block by block,
+and finds the same metric as :class:`~genmetric.GenerativeMetric` on all samples. Here dask's
+threads do the work; with a ``distributed.Client`` the same code runs on a cluster.
 """
 
 # %%
 # Samples generated block by block
 # --------------------------------
 # Three Gaussian classes in ten dimensions. Two dimensions separate the classes; the other eight are
-# noise of large variance. Each block generates its own samples, like a reader of files, so that only a
-# few blocks are in memory at any time.
+# noise of large variance. Each block generates its own samples, like a reader of files, so that
+# only a few blocks are in memory at any time.
 
 import dask
 import dask.array as da
@@ -48,13 +48,13 @@ print(X)
 metric = DaskGenerativeMetric(n_components=2).fit(X, y)
 whole = GenerativeMetric(n_components=2).fit(*dask.compute(X, y))
 difference = np.linalg.norm(metric.metric_ - whole.metric_) / np.linalg.norm(whole.metric_)
-print(f"relative difference to fit on all rows: {difference:.0e}")
+print(f"relative difference from fit on all samples: {difference:.0e}")
 
 # %%
 # Lazy transform, exact neighbours
 # --------------------------------
-# ``transform`` returns a lazy dask array; here one block in sixteen is computed. ``kneighbors`` searches
-# all blocks and merges the results.
+# ``transform`` returns a lazy dask array; here one block in sixteen is computed. ``kneighbors``
+# searches all blocks and merges the results.
 
 Z = metric.transform(X)
 shown, labels = dask.compute(Z[:1500], y[:1500])
@@ -65,7 +65,7 @@ euclidean = plain.kneighbors(queries, 6, return_distance=False)[:, 1:]
 all_labels = y.compute()
 for name, found in (("Euclidean", euclidean), ("learned", neighbors)):
     agree = (all_labels[found] == all_labels[:200, None]).mean()
-    print(f"{name:>9}: {agree:.0%} of the five nearest rows have the class of the query")
+    print(f"{name:>9}: {agree:.0%} of the five nearest samples have the class of the query")
 
 # %%
 # In the space of the learned metric the eight noise dimensions are suppressed.

@@ -9,8 +9,8 @@ example shows images that have wrong neighbours under one of the two.
 # %%
 # Images
 # ------
-# The 8 x 8 images of scikit-learn. The metric is learned from 900 of them, in 30 principal components,
-# and neighbours are searched among these; the queries are the other 897.
+# The 8 x 8 images of scikit-learn. The metric is learned from 900 of them, in 30 principal
+# components, and neighbours are searched among these; the queries are the other 897.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,25 +38,25 @@ for name, space in {
 right = {name: y_train[rows] == y_test[:, None] for name, rows in found.items()}
 for name, hits in right.items():
     print(
-        f"{name:<8} nearest of another digit {100 * (1 - hits[:, 0].mean()):4.1f} %, "
-        f"of the {K} nearest {100 * (1 - hits.mean()):4.1f} %"
+        f"{name:<8} neighbours of another digit: {100 * (1 - hits[:, 0].mean()):4.1f} % of the "
+        f"nearest, {100 * (1 - hits.mean()):4.1f} % of the {K} nearest"
     )
 
 # %%
 # Queries on which the two disagree
 # ---------------------------------
-# The four queries that the metric improves most and the two that it makes worst. Green frames mark
+# The four queries with the largest gain and the two with the largest loss. Green frames mark
 # neighbours of the same digit, red frames others.
 
 change = right["learned"].sum(axis=1) - right["pixels"].sum(axis=1)
 order = np.argsort(change, kind="stable")
-mended, spoilt = order[::-1][:4], order[:2]
+better, worse = order[::-1][:4], order[:2]
 counts = [np.count_nonzero(change > 0), np.count_nonzero(change < 0)]
-print(f"more neighbours right for {counts[0]} images, fewer for {counts[1]}")
+print(f"more neighbours of the same digit for {counts[0]} images, fewer for {counts[1]}")
 
 fig = plt.figure(figsize=(11, 5.6), layout="constrained")
 grid = fig.add_gridspec(6, 2 * K + 3, width_ratios=[1, 0.5] + K * [1] + [0.5] + K * [1])
-for i, query in enumerate([*mended, *spoilt]):
+for i, query in enumerate([*better, *worse]):
     cells = [(0, test[query], None)]
     for name, first in (("pixels", 2), ("learned", K + 3)):
         images, good = train[found[name][query]], right[name][query]
@@ -72,5 +72,5 @@ for i, query in enumerate([*mended, *spoilt]):
             titles = {0: "query", 2: "nearest by pixels", K + 3: "nearest by the metric"}
             ax.set_title(titles[column], loc="left", fontsize=10)
         if column == 0:
-            ax.set_ylabel("mended" if i < 4 else "spoilt", fontsize=9)
+            ax.set_ylabel("better" if i < 4 else "worse", fontsize=9)
 plt.show()

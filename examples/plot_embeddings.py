@@ -25,7 +25,7 @@ try:
     from umap import UMAP
 except ImportError:
     UMAP = None
-    print("umap-learn is not installed: no UMAP in the picture")
+    print("umap-learn is not installed: the figure does not show UMAP")
 
 data = load_vehicle()
 learn, draw, y_learn, y = train_test_split(
@@ -39,7 +39,8 @@ after = metric.transform(before)
 # %%
 # Embeddings
 # ----------
-# The captions have the fraction of samples whose nearest neighbour in the plane is of another class.
+# The captions have the fraction of samples whose nearest neighbour in the plane is of another
+# class.
 
 embeddings = {"t-SNE": TSNE(init="pca", random_state=0)}
 if UMAP is not None:
@@ -48,7 +49,7 @@ embeddings["Isomap"] = Isomap(n_neighbors=10)
 
 
 def neighbour_error(plane):
-    """Share of rows whose nearest other row has another label, in per cent."""
+    """Fraction of samples whose nearest neighbour has another label, in per cent."""
     nearest = NearestNeighbors(n_neighbors=1).fit(plane).kneighbors(return_distance=False)[:, 0]
     return 100 * np.mean(y[nearest] != y)
 
@@ -65,7 +66,7 @@ for column, (name, embedding) in zip(axes.T, embeddings.items(), strict=True):
         plane = embedding.fit_transform(rows)
         marks = ax.scatter(*plane.T, c=codes, cmap="tab10", vmax=9, s=12, linewidths=0)
         ax.set(title=f"{name}, {space}", xticks=[], yticks=[])
-        ax.set_xlabel(f"nearest of another class {neighbour_error(plane):.1f} %")
+        ax.set_xlabel(f"nearest neighbour of another class: {neighbour_error(plane):.1f} %")
 handles = marks.legend_elements(num=list(range(len(classes))))[0]
 fig.legend(handles, names, loc="outside lower center", ncols=len(classes), frameon=False)
 plt.show()
@@ -77,4 +78,4 @@ plt.show()
 
 pipeline = make_pipeline(StandardScaler(), GenerativeMetric(), Isomap(n_neighbors=10))
 pipeline.fit(learn, y_learn)
-print("rows that came later, embedded:", pipeline.transform(draw).shape)
+print("shape of the embedded new samples:", pipeline.transform(draw).shape)

@@ -44,9 +44,9 @@ spaces = {
 # %%
 # Retrieval scores
 # ----------------
-# Recall@1 is the share of queries whose nearest vector in the catalogue has their class;
+# Recall@1 is the fraction of queries whose nearest vector in the catalogue has their class.
 # R-precision and mAP@R evaluate as many neighbours as the class has vectors. The metric raises the
-# last two; recall@1 is near one already and does not gain.
+# last two. Recall@1 is near one already and falls slightly.
 
 scores = {
     name: retrieval_scores(
@@ -89,7 +89,8 @@ for name, Z in {"cosine": vectors[new], "learned metric": other.transform(vector
 # %%
 # Search
 # ------
-# faiss searches the transformed vectors by inner product. With ``index="flat"`` the search is exact.
+# faiss searches the transformed vectors by inner product. With ``index="flat"`` the search is
+# exact.
 
 search = FaissNeighborsTransformer(n_neighbors=6, metric="cosine", index="flat")
 search.fit(metric.transform(vectors[catalogue]))

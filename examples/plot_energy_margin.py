@@ -1,11 +1,12 @@
 r"""
-Energy instead of votes, and the margin it needs
-================================================
+Energies instead of votes, and the effect of the margin
+=======================================================
 
-:class:`~genmetric.EnergyClassifier` computes the loss of LMNN of a sample for each class and predicts
-the class with the lowest loss: the distances to the k nearest samples of the class, plus penalties
-for samples of other classes within the margin. It works with any metric. Its main parameter is the
-margin. This example shows its effect on two datasets.
+:class:`~genmetric.EnergyClassifier` computes an energy of a sample for each class and predicts the
+class with the lowest energy. With ``energy="one-sided"`` the energy is a part of the loss of LMNN:
+the squared distances to the k nearest samples of the class, plus penalties for samples of other
+classes within a margin. The margin is the main parameter of this form; the default form,
+``"difference"``, has none. This example shows the effect of the margin on two datasets.
 """
 
 import matplotlib.pyplot as plt
@@ -21,8 +22,8 @@ from genmetric.datasets import load_dataset
 # Error against the margin
 # ------------------------
 # The margin is ``margin_scale`` times the median difference of the squared distances to the nearest
-# sample of another class and of the same class. Dashed: majority vote of the 3 nearest neighbours in
-# the same space.
+# sample of another class and of the same class. Dashed: majority vote of the 3 nearest neighbours
+# in the same space.
 
 scales = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
 n_splits = 5
@@ -56,12 +57,12 @@ for ax, (name, n_train) in zip(axes, (("vehicle", 500), ("letter", 2000)), stric
         ax.axhline(100 * votes[space].mean(), color=color, ls="--", lw=1, label=f"{space}, votes")
     ax.set(xscale="log", xlabel="margin_scale", ylabel="error (%)", ylim=(0, None))
     ax.set_xticks(scales, labels=[f"{s:g}" for s in scales])
-    ax.set_title(f"{name}, {n_train} training rows")
+    ax.set_title(f"{name}, {n_train} training samples")
     ax.spines[["top", "right"]].set_visible(False)
 axes[1].legend(frameon=False)
 plt.show()
 
 # %%
-# With a small margin energies have a lower error than votes in both spaces, by a point or two, while the
-# metric gains seven points or more. With a large margin the advantage is lost, at a value that depends
-# on the dataset: tune ``margin_scale``.
+# With a small margin energies have a lower error than votes in both spaces, by half a point to
+# three points, while the metric gains seven points or more. With a large margin the advantage is
+# lost, at a value that depends on the dataset: tune ``margin_scale``.

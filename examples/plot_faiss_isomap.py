@@ -52,14 +52,14 @@ for ax, (name, graph) in zip(axes, graphs.items(), strict=True):
         points = plane[y[show] == digit]
         ax.scatter(*points.T, s=4, color=f"C{digit}")
         ax.text(*np.median(points, axis=0), str(digit), ha="center", va="center", weight="bold")
-    ax.set(title=f"{name}: 5 nearest in the plane err on {error:.1%}", xticks=[], yticks=[])
+    ax.set(title=f"{name}: 5-NN error in the plane {error:.1%}", xticks=[], yticks=[])
     print(f"{name}: error of 5 nearest neighbours in the plane {error:.3f}")
 
 # %%
 # The same transformer in a pipeline
 # ----------------------------------
-# DBSCAN uses the graph too. Its radius is set so that half of the samples have ten neighbours within
-# it.
+# DBSCAN uses the graph too. Its radius is set so that half of the samples have ten neighbours
+# within it.
 
 for name, rows in spaces.items():
     tenth = FaissNeighborsTransformer().fit(rows).kneighbors(n_neighbors=10)[0][:, -1]

@@ -19,9 +19,9 @@ with the constant (and the density it hides) as in
 # %%
 # Two classes
 # -----------
-# Two Gaussians in three dimensions. A narrow direction, oblique to the features, separates them best;
-# along the wide directions they differ in variance. A Euclidean neighbour that is near along the wide
-# directions may be far along the narrow one.
+# Two Gaussians in three dimensions. A narrow direction, oblique to the features, separates them
+# best; along the wide directions they differ in variance. A Euclidean neighbour that is near along
+# the wide directions may be far along the narrow one.
 
 import sys
 
@@ -43,7 +43,7 @@ rng = np.random.default_rng(0)
 
 
 def draw(n_rows):
-    """Rows of both classes, equally likely, and their labels."""
+    """Draw samples of both classes, equally likely, with their labels."""
     y = rng.integers(0, 2, n_rows)
     white = rng.normal(size=(n_rows, 3))
     roots = np.linalg.cholesky(models.covariances)
@@ -116,24 +116,25 @@ for space, look in looks.items():
         ax.errorbar(sizes, base + mean, yerr=2 * noise, markersize=5, **look)
 
 left.axhline(100 * limit, color="0.4", linestyle="--", linewidth=1)
-left.text(sizes[0], 100 * limit - 0.15, "infinitely many rows, any metric", va="top", color="0.3")
+text = "infinitely many samples, any metric"
+left.text(sizes[0], 100 * limit - 0.15, text, va="top", color="0.3")
 left.plot([], [], color="0.3", linewidth=1.5, label="theory, to first order")
 left.legend(frameon=False)
 left.set(xscale="log", ylim=(100 * limit - 1, None), title="Error of the nearest neighbour (%)")
 
-# The same excess with fewer rows: a horizontal step from one line to the other.
+# The same excess with fewer samples: a horizontal step from one line to the other.
 N_x = sizes[-3]
 N_z, level = N_x / saving, 100 * constant["x"] * N_x ** (-2 / D)
 arrow = {"arrowstyle": "<->", "color": "0.3", "shrinkA": 0, "shrinkB": 0}
 right.annotate("", (N_z, level), (N_x, level), arrowprops=arrow)
-right.text(1.15 * N_x, level, f"{saving:.0f} times\nfewer rows", va="bottom", color="0.3")
-right.set(xscale="log", yscale="log", title="Excess over infinitely many rows (%)")
+right.text(1.15 * N_x, level, f"{saving:.0f} times\nfewer samples", va="bottom", color="0.3")
+right.set(xscale="log", yscale="log", title="Excess over infinitely many samples (%)")
 right.yaxis.set_major_formatter("{x:g}")
 
 for ax in (left, right):
     ax.set_xticks(sizes[::2], labels=[f"{N}" for N in sizes[::2]])
     ax.tick_params(which="minor", length=0)
-    ax.set_xlabel("training rows N")
+    ax.set_xlabel("training samples N")
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.25)
 if len(sys.argv) > 1:
@@ -142,6 +143,7 @@ else:
     plt.show()
 
 # %%
-# Both errors tend to the same limit at the same rate; the metric changes the constant. By the theory, z
-# needs about a sixth of the samples that x needs for the same error. (With ``shrinkage="auto"`` the
-# metric of a few dozen samples is nearer to the Euclidean one, and the first blue points are higher.)
+# Both errors tend to the same limit at the same rate; the metric changes the constant. By the
+# theory, z needs about a fifth of the samples that x needs for the same error. (With
+# ``shrinkage="auto"`` the metric of a few dozen samples is nearer to the Euclidean one, and the
+# first blue points are higher.)

@@ -6,17 +6,17 @@ Isomap embeds samples in the plane so that distances along their neighbour graph
 the embedding depends on the metric. This example embeds images of the digits 3, 5 and 9, reduced to
 7 x 7 pixels, three times: with Euclidean distances between pixels, with
 :class:`~genmetric.GenerativeMetric` learned from labels, and with the metric that
-:class:`~genmetric.MetricKMeans` learns without labels. ``genmetric reproduce isomap`` draws the same
-figure.
+:class:`~genmetric.MetricKMeans` learns without labels. ``genmetric reproduce isomap`` draws the
+same figure.
 """
 
 # %%
 # Images
 # ------
 # 400 images of each digit are embedded; the metric is learned from 400 others. The images are those
-# of MNIST if the data directory has it (see :func:`~genmetric.datasets.load_dataset`), otherwise the
-# digits of scikit-learn, split in halves. Some pixels are dark in every image; constant features do
-# not affect the result.
+# of MNIST if the data directory has it (see :func:`~genmetric.datasets.load_dataset`), otherwise
+# the digits of scikit-learn, split in halves. Some pixels are dark in every image; constant
+# features do not affect the result.
 
 import os
 import sys
@@ -50,9 +50,9 @@ for name, labels in (("k-means", plain.labels_), ("MetricKMeans", learned.labels
 # %%
 # Three embeddings
 # ----------------
-# The captions have the fraction of samples whose nearest neighbour in the plane is another digit, and
-# the silhouette of the digits (1: separated; 0: overlapping). Embeddings are defined up to rotation
-# and reflection; each is aligned with the first.
+# The captions have the fraction of samples whose nearest neighbour in the plane is another digit,
+# and the silhouette of the digits (1: separated; 0: overlapping). Embeddings are defined up to
+# rotation and reflection; each is aligned with the first.
 
 figure = draw_embeddings(embed(spaces), y, figure=plt.figure(figsize=(12, 4.6)))
 if len(sys.argv) > 1:
@@ -61,6 +61,6 @@ else:
     plt.show()
 
 # %%
-# With labels the three digits are separated. Without labels the embedding is worse than the Euclidean
-# one: the three clusters of k-means are not the three digits, and the metric sharpens these clusters.
-# It helps if clusters and classes nearly agree, as on iris and wine.
+# With labels the three digits are separated. Without labels the embedding is worse than the
+# Euclidean one: the three clusters of k-means are not the three digits, and the metric sharpens
+# these clusters. It helps if clusters and classes nearly agree, as on iris and wine.

@@ -4,9 +4,9 @@ Local metrics in the plane
 
 The nearest neighbour is at some distance from the query. In some directions the class probabilities
 change along this distance, in others they do not. From a density of each class,
-:class:`~genmetric.GenerativeMetric` computes at every point the local metric that removes the effect
-of this change on the error to first order. This example draws local metrics as ellipses, and the
-samples in the space of the averaged metric.
+:class:`~genmetric.GenerativeMetric` computes at every point the local metric that removes the
+effect of this change on the error to first order. This example draws local metrics as ellipses, and
+the samples in the space of the averaged metric.
 
 The samples are generated so that the effect is visible; the results pages show real datasets.
 """
@@ -51,22 +51,23 @@ X, y = draw(40)
 #     \Phi(x) = \frac{\nabla\nabla p_1(x)}{p_1(x)} - \frac{\nabla\nabla p_2(x)}{p_2(x)} ,
 #
 # and to first order the bias of the error under the metric M is proportional to
-# :math:`\mathrm{Trace}[M^{-1}\Phi]`. The local metric has determinant one and makes this trace
-# vanish (equations 7 and 8 of the paper):
+# :math:`\mathrm{Trace}[M^{-1}\Phi]`. The local metric makes this trace vanish (equations 7 and 8 of
+# the paper). By default its own trace is the number of features; ``normalization="determinant"``
+# gives metrics of determinant one, as in the paper:
 
 metric = GenerativeMetric(shrinkage=None).fit(X, y)
 at_a_point = [[0.0, 0.0]]
 Phi, M = metric.curvature(at_a_point)[0], metric.local_metrics(at_a_point)[0]
 print("Phi, up to scale and sign", Phi, "local metric", M, sep="\n")
-print(f"trace {np.trace(np.linalg.solve(M, Phi)):.1e}, determinant {np.linalg.det(M):.6f}")
+print(f"Trace[M⁻¹ Phi] {np.trace(np.linalg.solve(M, Phi)):.1e}, Trace[M] {np.trace(M):.6f}")
 
 # %%
 # The averaged metric
 # -------------------
-# On the left, all points of an ellipse have the same distance from its centre under the local metric.
-# The learned metric is the average over the training samples (equation 11). On the right are the
-# samples in its space, z = Lx, where it is a circle. The errors of 3 nearest neighbours are errors of
-# new samples, averaged over fifty draws of 80 training samples.
+# On the left, all points of an ellipse have the same distance from its centre under the local
+# metric. The learned metric is the average over the training samples (equation 11). On the right
+# are the samples in its space, z = Lx, where it is a circle. The errors of 3 nearest neighbours are
+# errors of new samples, averaged over fifty draws of 80 training samples.
 
 errors = []
 for _ in range(50):

@@ -3,9 +3,9 @@ Comparison with LDA, NCA and LMNN: error and time
 =================================================
 
 Nearest neighbours after several linear maps: linear discriminant analysis (LDA), neighbourhood
-components analysis (NCA, of scikit-learn) and :class:`~genmetric.LMNN`, on standardised features and
-with default parameters, except for the number of iterations of NCA. LDA is faster and simpler; NCA and
-LMNN minimise an objective for nearest neighbours.
+components analysis (NCA, of scikit-learn) and :class:`~genmetric.LMNN`, on standardised features
+and with default parameters, except for the number of iterations of NCA. LDA is faster and simpler;
+NCA and LMNN minimise an objective for nearest neighbours.
 """
 
 from time import perf_counter
@@ -32,11 +32,11 @@ sets = ("wine", "ionosphere", "vehicle", "segment")
 n_splits = 3
 
 # %%
-# Three random halves of four sets
-# --------------------------------
-# NCA is stopped after 30 of its 50 iterations to save time, which may increase its error. The Euclidean
-# metric has no fit and is drawn at a millisecond. The error bars are large because there are only
-# three splits.
+# Three random splits of four datasets
+# ------------------------------------
+# NCA is stopped after 30 of its 50 iterations to save time, which may increase its error. The
+# Euclidean metric has no fit and is drawn at a millisecond. The error bars are large because there
+# are only three splits.
 
 errors = np.empty((len(methods), len(sets), n_splits))
 times = np.zeros_like(errors)
@@ -73,7 +73,8 @@ fig.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
 plt.show()
 
 # %%
-# No method is best everywhere. LMNN starts from the metric in closed form here; it often has the lowest
-# error and takes several times as long. On segment, with many samples per feature, try
-# ``GenerativeMetricCV`` or ``shrinkage=None``
+# LMNN, which starts from the metric in closed form, has the lowest error on these datasets. It
+# takes some 30 to 60 times as long, because it selects the number of iterations on left-out
+# samples. The closed form is second on three of them. On segment, with many samples per feature, it
+# is behind LDA; try ``GenerativeMetricCV`` or ``shrinkage=None``
 # (:ref:`sphx_glr_auto_examples_plot_shrinkage.py`).

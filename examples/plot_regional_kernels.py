@@ -2,10 +2,10 @@ r"""
 Kernels of regional metrics: decision regions of SimpleMKL
 ==========================================================
 
-A nonlinear combination of local metrics (equation 13): the samples are divided into regions, the local
-metrics of each region are averaged, and each average defines Gaussian kernels of many bandwidths.
-:class:`~genmetric.SimpleMKLClassifier` learns the weights of these kernels for a support vector
-machine (equation 14). Bandwidths need not be tuned.
+A nonlinear combination of local metrics (equation 13): the samples are divided into regions, the
+local metrics of each region are averaged, and each average defines Gaussian kernels of many
+bandwidths. :class:`~genmetric.SimpleMKLClassifier` learns the weights of these kernels for a
+support vector machine (equation 14). Bandwidths need not be tuned.
 
 The samples are generated so that the effect is visible; the results pages show real datasets.
 """
@@ -43,9 +43,8 @@ X_test, y_test = draw(4000)
 # %%
 # Support vector machines
 # -----------------------
-# Euclidean kernels (``n_regions=0``, equation 24), those of the average of all local
-# metrics (``n_regions=1``), and those of
-# three regions. All have the same 15 bandwidths.
+# Euclidean kernels (``n_regions=0``, equation 24), those of the average of all local metrics
+# (``n_regions=1``), and those of three regions. All have the same 15 bandwidths.
 
 models = {
     "Euclidean kernels": RegionalKernels(n_regions=0),
@@ -71,7 +70,8 @@ plt.show()
 # %%
 # A real dataset
 # --------------
-# The same for vehicle (18 features in [-1, 1], 4 classes), with a third of the samples for training.
+# The same for vehicle (18 features in [-1, 1], 4 classes), with a third of the samples for
+# training.
 
 rows, classes = load_vehicle(return_X_y=True)
 split = train_test_split(

@@ -2,8 +2,8 @@ r"""
 How many samples the average needs
 ==================================
 
-The metric is an average over samples and can be estimated from a subset. ``max_samples`` averages the
-local metrics of a random subset, while the class covariances still use all samples, and
+The metric is an average over samples and can be estimated from a subset. ``max_samples`` averages
+the local metrics of a random subset, while the class covariances still use all samples, and
 ``metric_stderr_`` estimates the error.
 """
 
@@ -25,8 +25,8 @@ train, test = np.split(np.random.default_rng(0).permutation(len(X)), [16_000])
 # Subsets of the letters
 # ----------------------
 # 16000 samples, 26 classes. For each subset: the relative distance of its metric from that of all
-# samples, the standard error that the fit reports, and the error rate of 3 nearest neighbours on 1000
-# other samples.
+# samples, the standard error that the fit reports, and the error rate of 3 nearest neighbours on
+# 1000 other samples.
 
 whole = GenerativeMetric(shrinkage=None).fit(X[train], y[train])
 
@@ -47,16 +47,16 @@ for n in samples:
     distance = np.linalg.norm(metric.metric_ - whole.metric_) / np.linalg.norm(whole.metric_)
     table.append((distance, metric.metric_stderr_, error(metric), seconds))
 distances, stderrs, errors, seconds = np.transpose(table)
-print(f"fit on 200 rows {seconds[2]:.3f} s, on 6400 rows {seconds[-1]:.3f} s")
+print(f"average over 200 samples: {seconds[2]:.3f} s, over 6400 samples: {seconds[-1]:.3f} s")
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-left.loglog(samples, 100 * distances, "o-", color="#3b7dd8", label="from the metric of all rows")
+left.loglog(samples, 100 * distances, "o-", color="#3b7dd8", label="from the metric of all samples")
 left.loglog(samples, 100 * stderrs, "k--", label="metric_stderr_")
-left.set(title="Distance of the metric (%)", xlabel="rows averaged over")
+left.set(title="Distance of the metric (%)", xlabel="samples averaged over")
 left.legend(frameon=False)
-right.semilogx(samples, errors, "o-", color="#3b7dd8", label="sample")
-right.axhline(error(whole), color="0.4", ls="--", label="all 16000 rows")
-right.set(title="Error of 3 nearest neighbours (%)", xlabel="rows averaged over", ylim=(0, None))
+right.semilogx(samples, errors, "o-", color="#3b7dd8", label="subset")
+right.axhline(error(whole), color="0.4", ls="--", label="all 16000 samples")
+right.set(title="Error of 3 nearest neighbours (%)", xlabel="samples averaged over", ylim=(0, None))
 right.legend(frameon=False)
 left.set_yticks([2, 5, 10, 20, 50], labels=[2, 5, 10, 20, 50])
 left.set_yticks([], minor=True)
@@ -68,7 +68,8 @@ for ax in (left, right):
 plt.show()
 
 # %%
-# The error rate is insensitive to errors of the metric: from a few hundred samples on it equals that of
-# all samples within its standard error (half a per cent, with 1000 queries). ``max_samples="auto"``
-# draws samples until ``metric_stderr_`` is one per cent; local metrics of letters vary so much that this
-# needs all of them. For samples that do not fit in memory, see :doc:`/guide/large_data`.
+# The error rate is insensitive to errors of the metric: from a few hundred samples on it equals
+# that of all samples within its standard error (half a per cent, with 1000 queries).
+# ``max_samples="auto"`` draws samples until ``metric_stderr_`` is one per cent; local metrics of
+# letters vary so much that this needs all of them. For samples that do not fit in memory, see
+# :doc:`/guide/large_data`.

@@ -18,7 +18,7 @@ rng = np.random.default_rng(0)
 
 
 def draw(n_rows, n_features):
-    """Two Gaussian classes of unlike covariance."""
+    """Draw samples of two Gaussian classes with different covariances."""
     y = np.arange(n_rows) % 2
     factors = rng.normal(size=(2, n_features, n_features)) / np.sqrt(n_features)
     factors += np.diag(rng.uniform(0.3, 2.0, n_features))
@@ -55,7 +55,7 @@ for i in (2, 4, 5):
     ratio = seconds["dense"][i] / seconds["resolvent"][i]
     middle = 1e6 / n_rows * np.sqrt(seconds["dense"][i] * seconds["resolvent"][i])
     left.text(features[i], middle, f"{ratio:.0f}x", ha="center", va="center", color="0.3")
-left.set(title="Microseconds a row", xlabel="features D")
+left.set(title="Microseconds per sample", xlabel="features D")
 left.legend(frameon=False)
 right.loglog(features, differences, marker="o", color="black")
 right.set(title="Relative difference of the two metrics", xlabel="features D", ylim=(1e-9, 1e-3))
@@ -67,6 +67,6 @@ for ax in (left, right):
 plt.show()
 
 # %%
-# ``solver="auto"``, the default, selects the faster of the two: dense for few features, few samples or
-# very many classes. With more than two classes ``class_tol`` sets which classes are neglected
+# ``solver="auto"``, the default, selects the faster of the two: dense for few features, few samples
+# or very many classes. With more than two classes ``class_tol`` sets which classes are neglected
 # (:doc:`/benchmarks`).

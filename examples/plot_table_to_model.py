@@ -10,7 +10,7 @@ model.
 # %%
 # The table
 # ---------
-# Silhouettes of vehicles with three columns as people's tables have them: a category, a date and a
+# Silhouettes of vehicles, with three columns that are common in tables: a category, a date and a
 # number with missing values.
 
 import tempfile

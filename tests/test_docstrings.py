@@ -14,8 +14,8 @@ numpydoc_validate = pytest.importorskip("numpydoc.validate")
 #: Modules whose names are public too.
 MODULES = ("comparison", "datasets", "inspection", "metrics", "plot", "report", "dask", "onnx")
 
-#: numpydoc's codes: no docstring, no summary, parameters without or beyond the signature, in another
-#: order, without type or description, no "Returns", returned values without description.
+#: numpydoc's codes: no docstring, no summary, parameters without or beyond the signature, in
+#: another order, without type or description, no "Returns", returned values without description.
 CODES = {"GL08", "SS01", "PR01", "PR02", "PR03", "PR04", "PR07", "RT01", "RT03"}
 
 #: Estimators whose parameters are those of another one, and say so.

@@ -1,4 +1,4 @@
-"""Mutations of model files whose checksums are right: nothing crashes, hangs or raises other errors.
+"""Mutated model files with correct checksums: nothing crashes, hangs or raises other errors.
 
 Each mutation changes the tree or the arrays of a valid file, writes a file with correct checksums,
 loads it, and calls the prediction methods. Loading either succeeds or raises ModelFileError; a

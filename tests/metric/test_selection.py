@@ -1,4 +1,4 @@
-"""GenerativeMetricCV: the selection against a plain loop, the interface against GenerativeMetric."""
+"""GenerativeMetricCV: the selection against a plain loop, and the interface."""
 
 import pickle
 
@@ -209,7 +209,7 @@ class TestSelection:
         assert search.best_params_["n_neighbors"] == found.n_neighbors
 
     def test_better_than_the_defaults_where_they_are_bad(self):
-        """Vehicle: shrinkage hurts there; a third of the samples for training, the rest for a test."""
+        """Vehicle, where shrinkage increases the error; a third of the samples for training."""
         from genmetric.datasets import load_vehicle
 
         X, y = load_vehicle(return_X_y=True)

@@ -1,4 +1,4 @@
-"""Neighbours by faiss: exact distances, scikit-learn's convention, the same answer for every n_jobs."""
+"""Neighbours by faiss: exact distances, scikit-learn's convention, results for every n_jobs."""
 
 import copy
 import pickle
