@@ -29,6 +29,23 @@ def genmetric(capfdbinary):
     return genmetric
 
 
+@pytest.fixture
+def register(monkeypatch):
+    """Add a method to the registry and to the keys that the commands accept."""
+    from genmetric.cli._choices import KeyChoice
+    from genmetric.cli._compare import compare
+    from genmetric.cli._fit import fit
+    from genmetric.comparison import METHODS
+
+    def register(method):
+        monkeypatch.setitem(METHODS, method.key, method)
+        for param in (*compare.params, *fit.params):
+            if isinstance(param.type, KeyChoice) and param.name in ("method", "methods"):
+                monkeypatch.setattr(param.type, "keys", (*param.type.keys, method.key))
+
+    return register
+
+
 @pytest.fixture(scope="session")
 def wine(tmp_path_factory):
     """Wine as a CSV file with names of rows and of classes."""

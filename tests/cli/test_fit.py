@@ -331,12 +331,28 @@ def test_missing_options_have_an_example(genmetric, wine):
     assert done.err.endswith("Example: genmetric fit data.csv --target COLUMN --output model.gm\n")
 
 
-@pytest.mark.parametrize("words", [["absent.csv", "-t", "y"], ["t.csv", "--scoring", "auc"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", "absent.csv", "-t", "y"],
+        ["compare", "t.csv", "-t", "y", "--scoring", "auc"],
+        ["compare", "t.csv", "-t", "y", "--methods", "magic"],
+        ["compare", "t.csv", "-t", "Y"],
+        ["fit", "t.csv", "-t", "y", "-o", "m.gm", "--method", "magic"],
+        ["fit", "t.csv", "-t", "Y", "-o", "m.gm"],
+        ["fit", "t.csv", "-t", "y", "--drop", "b", "-o", "m.gm"],
+        ["predict", "absent.gm", "t.csv"],
+        ["predict", "t.csv", "absent.csv"],
+        ["transform", "t.csv", "absent.csv"],
+        ["neighbors", "t.csv", "t.csv", "absent.csv"],
+    ],
+    ids=" ".join,
+)
 def test_wrong_arguments_are_found_before_slow_imports(words, tmp_path):
     (tmp_path / "t.csv").write_text("a,y\n1,u\n")
     code = (
-        "import sys; from genmetric.cli import main; code = main(['compare', *sys.argv[1:]]);"
-        "sys.exit(code if not {'sklearn', 'pandas'} & sys.modules.keys() else 99)"
+        "import sys; from genmetric.cli import main; code = main(sys.argv[1:]);"
+        "sys.exit(code if not {'sklearn', 'scipy'} & sys.modules.keys() else 99)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, check=False

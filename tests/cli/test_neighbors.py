@@ -115,3 +115,13 @@ def test_other_models_with_one_metric(genmetric, wine, tmp_path, method):
     done = genmetric("neighbors", model, wine, wine, "-k", 1)
     assert done.code == 0
     assert done.out.count("\n") == 179
+
+
+def test_queries_from_the_standard_input(genmetric, model, wine, monkeypatch):
+    class Input:
+        buffer = io.BytesIO(wine.read_bytes())
+
+    monkeypatch.setattr("sys.stdin", Input)
+    piped = genmetric("neighbors", model, wine, "-", "-k", 1)
+    assert piped.code == 0, piped.err
+    assert {row["distance"] for row in rows_of(piped.out)} == {"0"}

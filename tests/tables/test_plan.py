@@ -67,7 +67,7 @@ def test_every_kind_of_column(mixed, library):
         "PassengerId (a row counter)",
         "name (free text)",
         "ticket (an identifier",
-        "age (12 missing, gaps filled by the mean, with a column that marks them)",
+        "age 12: imputed by the mean, with an indicator feature",
         "price (2,848 is read as 2848)",
         "colour (3 values)",
         "empty (is empty)",
@@ -307,3 +307,17 @@ def test_names_of_identifiers(name, expected):
     from genmetric.tables._columns import is_id_name
 
     assert is_id_name(name) is expected
+
+
+def test_plan_names_the_treatment_of_missing_values_once(rng):
+    table = pd.DataFrame(rng.normal(size=(100, 4)), columns=list("abcd"))
+    table.loc[:1, ["a", "b"]] = np.nan
+    table.loc[:20, ["c", "d"]] = np.nan
+    table["colour"] = ["red", "blue", "red", None] * 25
+    lines = plan_columns(table).lines()
+    assert [line for line in lines if line.startswith("  missing")] == [
+        "  missing     a 2, b 2: imputed by the mean",
+        "  missing     c 21, d 21: imputed by the mean, with an indicator feature",
+        "  missing     colour 25: a category of its own",
+    ]
+    assert max(map(len, lines)) <= 80

@@ -1,16 +1,36 @@
-"""Choices that are read from the registries when they are needed, and commands written out."""
+"""Choices among methods and scorings, and commands written out."""
 
 from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import click
 
-#: Keys of the scorings; a copy, because importing the registry loads scikit-learn.
+#: Keys of the scorings and of the methods: copies, because importing the registries loads
+#: scikit-learn, which takes a second.
 SCORING_KEYS = ("error", "balanced_error", "f1_macro", "log_loss", "roc_auc", "r2", "mae")
+DISTANCE_KEYS = (
+    "euclidean",
+    "standardised",
+    "lda",
+    "nca",
+    "lmnn",
+    "uniform",
+    "kde",
+    "gmm",
+    "cv",
+    "local",
+    "energy",
+    "mkl",
+    "regression",
+    "regression_cv",
+    "kernel_regression",
+    "mlkr",
+)
+METHOD_KEYS = ("majority", "mean", *DISTANCE_KEYS, "ridge", "logistic", "boosting")
 
 #: What to use instead of scores with other names.
 SCORING_ADVICE = {
@@ -23,18 +43,15 @@ SCORING_ADVICE = {
 }
 
 
-class RegistryChoice(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3
-    """One key of a registry, or several separated by commas.
-
-    The registry is imported when a value is checked: importing it loads scikit-learn, which takes
-    a second.
+class KeyChoice(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3
+    """One key, or several separated by commas.
 
     Parameters
     ----------
     what : str
         What the keys name, for error messages: "method".
-    keys : callable
-        Returns the valid keys.
+    keys : sequence of str
+        The valid keys.
     several : bool, default=False
         Whether a comma-separated list is accepted.
     advice : mapping of str to str, default=None
@@ -46,12 +63,12 @@ class RegistryChoice(click.ParamType):  # type: ignore[type-arg]  # generic sinc
     def __init__(
         self,
         what: str,
-        keys: Callable[[], Iterable[str]],
+        keys: Sequence[str],
         *,
         several: bool = False,
         advice: Mapping[str, str] | None = None,
     ) -> None:
-        self._what, self._keys, self._several = what, keys, several
+        self._what, self.keys, self._several = what, keys, several
         self._advice = advice or {}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -59,14 +76,13 @@ class RegistryChoice(click.ParamType):  # type: ignore[type-arg]  # generic sinc
         if not isinstance(value, str):
             return value
         given = [word.strip() for word in value.split(",")] if self._several else [value]
-        known = list(self._keys())
         for key in given:
-            if key not in known:
+            if key not in self.keys:
                 hint = self._advice.get(key.lower(), "")
-                near = difflib.get_close_matches(key.lower(), known, 1)
+                near = difflib.get_close_matches(key.lower(), self.keys, 1)
                 if near and not hint:
                     hint = f"Did you mean {near[0]}?"
-                text = f"no {self._what} {key!r}; there are {', '.join(known)}. {hint}"
+                text = f"no {self._what} {key!r}; there are {', '.join(self.keys)}. {hint}"
                 self.fail(text.rstrip(), param, ctx)
         return tuple(dict.fromkeys(given)) if self._several else value
 
@@ -90,25 +106,6 @@ class DistancesHelp(MethodsHelp):
     """The same list without the methods that are not distances."""
 
     references = False
-
-
-def method_keys() -> list[str]:
-    """Return the keys of all methods."""
-    from genmetric.comparison import METHODS
-
-    return list(METHODS)
-
-
-def distance_keys() -> list[str]:
-    """Return the keys of the methods that can be fitted and saved."""
-    from genmetric.comparison import METHODS
-
-    return [key for key, method in METHODS.items() if method.distance]
-
-
-def scoring_keys() -> list[str]:
-    """Return the keys of all scorings."""
-    return list(SCORING_KEYS)
 
 
 def command_words(ctx: click.Context, only: Collection[str] | None = None) -> list[str]:

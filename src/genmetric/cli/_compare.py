@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from genmetric.cli._choices import (
+    METHOD_KEYS,
     SCORING_ADVICE,
+    SCORING_KEYS,
+    KeyChoice,
     MethodsHelp,
-    RegistryChoice,
     command_line,
     command_words,
-    method_keys,
-    scoring_keys,
 )
 from genmetric.cli._options import (
     DATA,
     check_data,
     column_options,
-    opened,
+    opened_training,
     quiet_option,
     read_training,
     seed_option,
 )
-from genmetric.cli._output import check_output, remark
+from genmetric.cli._output import check_output, remark, wrapped
 from genmetric.cli._progress import ProgressBar, progress_bar
 
 if TYPE_CHECKING:
@@ -45,14 +46,14 @@ if TYPE_CHECKING:
 @click.option(
     "--methods",
     metavar="A,B,...",
-    type=RegistryChoice("method", method_keys, several=True),
+    type=KeyChoice("method", METHOD_KEYS, several=True),
     help="Methods to compare, separated by commas (default: all for the kind of target, but lmnn, "
     "gmm and local).",
 )
 @click.option(
     "--scoring",
     metavar="SCORE",
-    type=RegistryChoice("scoring", scoring_keys, advice=SCORING_ADVICE),
+    type=KeyChoice("scoring", SCORING_KEYS, advice=SCORING_ADVICE),
     help="Score that methods are judged by: error (default), balanced_error, f1_macro, log_loss or "
     "roc_auc for classes; r2 (default) or mae for numbers.",
 )
@@ -97,7 +98,7 @@ def compare(
         check_report(report, data)
     with progress_bar("compare", quiet=options["quiet"]) as advance:
         advance("reading", 0.0)
-        table = opened(data, options)
+        table = opened_training(data, options)
         training = read_training(table, options, max_rows=options["rows"])
         # Imported after reading, so that an invalid table is reported without delay.
         from genmetric.comparison import ComparisonInterrupted, compare_metrics
@@ -163,17 +164,18 @@ class ResultPrinter:
 
         self._advance = advance
         shown = [METHODS[key] for key in methods]
-        self._width = max(len(keyed_label(m.label, m.key, m.distance)) for m in shown)
+        self._names = [keyed_label(m.label, m.key, m.distance) for m in shown]
 
     def __call__(self, found: Comparison) -> None:
         """Print the last result, after the heading if it is the first."""
-        from genmetric.comparison._text import table_head, table_row
+        from genmetric.comparison._text import table_head, table_layout, table_row
 
-        lines = table_row(found, found.results[-1], self._width)
+        layout = table_layout(self._names, found.scoring)
+        lines = table_row(found, found.results[-1], layout)
         if len(found.results) == 1:
-            lines = [*table_head(found, self._width), *lines]
+            lines = [*table_head(found, layout), *lines]
         with self._advance.pause():
-            click.echo("\n".join(lines))
+            click.echo(wrapped(lines, sys.stdout))
 
 
 def finish(found: Comparison, *, as_json: bool = False) -> None:
@@ -183,7 +185,7 @@ def finish(found: Comparison, *, as_json: bool = False) -> None:
     if as_json:
         click.echo(json.dumps(comparison_dict(found), indent=2))
     else:
-        click.echo(f"\n{found.advice}")
+        click.echo(f"\n{wrapped([found.advice], sys.stdout)}")
 
 
 def check_report(path: Path, *inputs: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genmetric.cli._choices import DistancesHelp, RegistryChoice, command_line, distance_keys
+from genmetric.cli._choices import DISTANCE_KEYS, DistancesHelp, KeyChoice, command_line
 from genmetric.cli._inspect import leave_one_out_text, metric_facts, target_facts
 from genmetric.cli._options import (
     DATA,
@@ -17,7 +17,7 @@ from genmetric.cli._options import (
     check_data,
     column_options,
     memory_bytes,
-    opened,
+    opened_training,
     quiet_option,
     read_training,
     seed_option,
@@ -51,7 +51,7 @@ KEEP_ROWS = 20_000
     "-m",
     "--method",
     metavar="METHOD",
-    type=RegistryChoice("method", distance_keys),
+    type=KeyChoice("method", DISTANCE_KEYS),
     help=f"Method to fit (default: {DEFAULT_METHOD}; {DEFAULT_STREAMING_METHOD} for files read "
     f"in batches; for numeric targets {DEFAULT_NUMBER_METHOD}, and "
     f"{DEFAULT_NUMBER_METHOD_WITH_SETTINGS} for files read in batches).",
@@ -118,12 +118,12 @@ def fit(data: Path, output: Path, **options: Any) -> None:
     check_data(data)
     if options["shrinkage"] is not None:
         options["shrinkage"] = _shrinkage(options["shrinkage"])
+    check_output(output, data)
+    table = opened_training(data, options)
     given = _given_settings(options)
     # Without a method, settings select the method that accepts them.
     default = DEFAULT_STREAMING_METHOD if options["stream"] or given else DEFAULT_METHOD
     method = _method(options["method"] or default, given, options)
-    check_output(output, data)
-    table = opened(data, options)
     training = None if options["stream"] else _read_whole(table, options)
     if training is None:
         from genmetric.cli._fit_streaming import fit_stream

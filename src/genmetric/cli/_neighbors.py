@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genmetric.cli._batches import applied_batches
-from genmetric.cli._options import MODEL, file_options, opened, quiet_option
+from genmetric.cli._options import MODEL, check_data, file_options, opened, quiet_option
 from genmetric.cli._output import OUT, table_output
 from genmetric.cli._progress import progress_bar
 
@@ -29,7 +29,7 @@ SMALLEST_SHARE = 0.005
 @click.command()
 @MODEL
 @click.argument("reference", metavar="REFERENCE", type=click.Path(path_type=Path))
-@click.argument("queries", metavar="QUERIES", type=click.Path(path_type=Path))
+@click.argument("queries", metavar="QUERIES", type=click.Path(path_type=Path, allow_dash=True))
 @OUT
 @click.option(
     "-k",
@@ -63,19 +63,23 @@ def neighbors(
 
     The output has one line per neighbour: the query and the neighbour (row numbers from 1, or
     their ids), the rank, the distance, the target of the neighbour if REFERENCE has this column,
-    and the features with the largest shares of the squared distance. A share can be negative: with correlated features, differences in two features can
-    compensate each other. If both files are the same, each row is excluded from its own
-    neighbours.
+    and the features with the largest shares of the squared distance. A share can be negative:
+    with correlated features, differences in two features can compensate each other. If both files
+    are the same, each row is excluded from its own neighbours. QUERIES can be -, the standard
+    input.
     """
     from genmetric.cli._models import load_model, model_map
-    from genmetric.inspection import nearest_in_batches
 
+    check_data(reference)
+    check_data(queries)
     loaded = load_model(model)
     into = model_map(loaded)
+    from genmetric.inspection import nearest_in_batches
+
     k = options["neighbors"]
     options["keep"] = ()
     known, asked = opened(reference, options), opened(queries, options)
-    same = reference.samefile(queries)
+    same = str(queries) != "-" and reference.samefile(queries)
     with (
         progress_bar("neighbors", quiet=options["quiet"] or output is None) as advance,
         table_output(output, reference, queries, model) as writer,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from genmetric.cli._output import remark
+from genmetric.cli._output import remark, wrapped
 
 if TYPE_CHECKING:
     from genmetric.tables import TablePlan
@@ -158,6 +156,27 @@ def opened(path: Path, options: dict[str, Any]) -> Any:
     )
 
 
+def opened_training(path: Path, options: dict[str, Any]) -> Any:
+    """Open the table of a file, and check the columns that :data:`column_options` name.
+
+    Nothing slow is imported and no row is read, so that a wrong name is reported at once.
+    """
+    from genmetric.tables import TableError
+    from genmetric.tables._format import header_hint
+    from genmetric.tables._plan import check_roles
+
+    table = opened(path, options)
+    try:
+        check_roles(
+            table.names,
+            **{name: options[name] for name in ("target", "id_column", "features", "drop")},
+            **{name: options[name] for name in ("as_category", "as_number")},
+        )
+    except TableError as error:
+        raise TableError(f"{table.label}: {error}{header_hint(table.names)}") from error
+    return table
+
+
 def check_data(path: Path) -> None:
     """Raise if a table does not exist, before anything slow is imported."""
     if str(path) != "-" and not path.exists():
@@ -245,7 +264,6 @@ def read_training(
         If all rows are asked for and do not fit the memory.
     """
     from genmetric.tables import TableError, plan_columns, split_target
-    from genmetric.tables._format import header_hint
     from genmetric.tables._reading import read_sample
 
     id_column = options["id_column"]
@@ -277,8 +295,7 @@ def read_training(
             line_of=sample.row_label,
         )
     except TableError as error:
-        hint = header_hint(table.names) if "there is no column" in str(error) else ""
-        raise TableError(f"{table.label}: {error}{hint}{_corrected(error.options)}") from error
+        raise TableError(f"{table.label}: {error}{_corrected(error.options)}") from error
     show_plan(plan, sample, options)
     X, y = split_target(sample.frame, plan)
     row_names = None
@@ -300,13 +317,7 @@ def show_plan(plan: TablePlan, sample: TableSample, options: dict[str, Any]) -> 
     # Names from a file may contain characters that move the cursor of a terminal.
     lines = ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
     stream = sys.stdout if options["dry_run"] else sys.stderr
-    if stream.isatty():
-        width = shutil.get_terminal_size().columns
-        lines = [
-            textwrap.fill(line, width, subsequent_indent=" " * 14, break_on_hyphens=False)
-            for line in lines
-        ]
-    text = "\n".join(lines)
+    text = wrapped(lines, stream, indent=12)
     if options["dry_run"]:
         click.echo(text)
         click.get_current_context().exit(0)

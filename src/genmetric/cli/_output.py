@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -91,3 +93,37 @@ def remark(text: str, *, quiet: bool = False) -> None:
     """Print a message on stderr, apart from the results."""
     if not quiet:
         click.echo(text, err=True)
+
+
+def wrapped(lines: Iterable[str], stream: TextIO, indent: int = 0) -> str:
+    """Join lines of text; on a terminal, break those that are longer than its width.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        Lines, which may start with spaces.
+    stream : file
+        Where the text is shown. In a file or a pipe lines are not broken.
+    indent : int, default=0
+        Spaces in front of the continuation of a line, in addition to those of the line.
+
+    Returns
+    -------
+    str
+        The text.
+    """
+    if not stream.isatty():
+        return "\n".join(lines)
+    width = shutil.get_terminal_size().columns
+    return "\n".join(
+        textwrap.fill(
+            line,
+            width,
+            subsequent_indent=" " * (len(line) - len(line.lstrip()) + indent),
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        if len(line) > width
+        else line
+        for line in lines
+    )

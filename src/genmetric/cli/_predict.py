@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from genmetric.cli._batches import applied_batches, kept_columns
-from genmetric.cli._options import DATA, MODEL, file_options, opened, quiet_option
+from genmetric.cli._options import DATA, MODEL, check_data, file_options, opened, quiet_option
 from genmetric.cli._output import OUT, remark, table_output
 from genmetric.cli._progress import progress_bar
 
@@ -29,10 +29,9 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
     Columns are found by name; other columns are ignored. If DATA contains the target column, the
     error rate is reported too, or R² and the mean absolute error of numbers.
     """
-    from sklearn.base import is_regressor
-
     from genmetric.cli._models import load_model
 
+    check_data(data)
     loaded = load_model(model)
     if not hasattr(loaded.estimator, "predict"):
         raise click.UsageError(
@@ -50,6 +49,8 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
     options["keep"] = [*asked, *([known] if known is not None else [])]
     if not asked and options["id_column"] is None:
         suggest_names(table, loaded, options)
+    from sklearn.base import is_regressor
+
     judge = NumberJudge(loaded.facts) if is_regressor(loaded.estimator) else ClassJudge()
     with (
         progress_bar("predict", quiet=options["quiet"] or output is None) as advance,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from genmetric.cli._batches import applied_batches, kept_columns
-from genmetric.cli._options import DATA, MODEL, file_options, opened, quiet_option
+from genmetric.cli._options import DATA, MODEL, check_data, file_options, opened, quiet_option
 from genmetric.cli._output import OUT, table_output
 from genmetric.cli._progress import progress_bar
 
@@ -33,6 +33,7 @@ def transform(model: Path, data: Path, output: Path | None, **options: Any) -> N
     """
     from genmetric.cli._models import load_model, model_map
 
+    check_data(data)
     loaded = load_model(model)
     into = model_map(loaded)
     names = [f"{options['prefix']}{j + 1}" for j in range(len(into.matrix))]

@@ -334,7 +334,7 @@ _ENTRIES = (
     ),
     Method(
         "kernel_regression",
-        "kernel regression, generative metric",
+        "generative kernel regression",
         "The average of all training targets, weighted by a Gaussian of the distance under the "
         "generative regression metric.",
         predictor=_fit_kernel_regression,

@@ -2,26 +2,78 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterable
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from genmetric._duration import duration
 from genmetric._typing import FloatArray
 
 if TYPE_CHECKING:
     from genmetric.comparison._result import Comparison, MethodResult
+    from genmetric.comparison._scoring import Scoring
 
 
-def table_head(found: Comparison, width: int) -> list[str]:
+class TableLayout(NamedTuple):
+    """Widths of the columns of a table of results.
+
+    Attributes
+    ----------
+    name, score : int
+        Characters of the columns of names and of scores.
+    times : int
+        Number of columns of times: 2 (fit and predict), 1 (fit) or 0.
+    """
+
+    name: int
+    score: int
+    times: int
+
+
+#: Characters of a mean with its standard error: a percentage, and a number with four decimals.
+_PERCENT_WIDTH, _NUMBER_WIDTH = 13, 16
+
+#: Characters of a column of times with its separator.
+_TIME_WIDTH = 9
+
+
+def table_layout(names: Iterable[str], scoring: Scoring, width: int | None = None) -> TableLayout:
+    """Choose the columns of a table of results so that a line fits the terminal.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of all rows, as of :func:`keyed_label`.
+    scoring : Scoring
+        Score of the comparison.
+    width : int, default=None
+        Characters of a line. None is the width of the terminal, 80 if there is none.
+
+    Returns
+    -------
+    TableLayout
+        The layout: times that do not fit are left out, first those of predictions.
+    """
+    if width is None:
+        width = shutil.get_terminal_size().columns
+    name = max(map(len, names), default=0)
+    score = max(len(scoring.heading), _PERCENT_WIDTH if scoring.percent else _NUMBER_WIDTH)
+    left = (width - name - 2 - score) // _TIME_WIDTH
+    return TableLayout(name, score, min(max(left, 0), 2))
+
+
+def table_head(found: Comparison, layout: TableLayout) -> list[str]:
     """Return the lines above the rows: sizes, notes and column headings.
 
     Parameters
     ----------
     found : Comparison
         The comparison; results are not needed yet.
-    width : int
-        Characters of the first column.
+    layout : TableLayout
+        Widths of the columns.
 
     Returns
     -------
@@ -39,11 +91,16 @@ def table_head(found: Comparison, width: int) -> list[str]:
         f"{title}{sizes}, {folds}",
         *(f"  {note}" for note in found.notes),
         "",
-        f"{'method':<{width}}  {found.scoring.heading:>22}  {'fit, s':>8}  {'predict, s':>10}",
+        _line("method", found.scoring.heading, ("fit", "predict"), layout),
     ]
 
 
-def table_row(found: Comparison, result: MethodResult, width: int) -> list[str]:
+def _line(name: str, score: str, times: tuple[str, str], layout: TableLayout) -> str:
+    shown = "".join(f"{time:>{_TIME_WIDTH}}" for time in times[: layout.times])
+    return f"{name:<{layout.name}}  {score:>{layout.score}}{shown}"
+
+
+def table_row(found: Comparison, result: MethodResult, layout: TableLayout) -> list[str]:
     """Return the lines of one method.
 
     Parameters
@@ -52,28 +109,28 @@ def table_row(found: Comparison, result: MethodResult, width: int) -> list[str]:
         The comparison, for its scoring.
     result : MethodResult
         The row.
-    width : int
-        Characters of the first column.
+    layout : TableLayout
+        Widths of the columns.
 
     Returns
     -------
     list of str
         One line, and a second one if there is a note.
     """
-    name = f"{row_name(result):<{width}}"
+    name = row_name(result)
     if result.skipped:
-        return [f"{name}  skipped: {result.note}"]
+        return [f"{name:<{layout.name}}  {'skipped':>{layout.score}}", f"  ({result.note})"]
     score, error = score_text(found, result)
-    times = f"{_seconds(result.fit_seconds):>8}  {_seconds(result.predict_seconds):>10}"
-    lines = [f"{name}  {f'{score} ± {error}':>22}  {times}"]
-    return lines + ([f"{'':<{width}}  ({result.note})"] if result.note else [])
+    times = (_mean_time(result.fit_seconds), _mean_time(result.predict_seconds))
+    lines = [_line(name, f"{score} ± {error}", times, layout)]
+    return lines + ([f"  ({result.note})"] if result.note else [])
 
 
 def comparison_lines(found: Comparison) -> list[str]:
     """Return the whole comparison as lines of text."""
-    width = max((len(row_name(r)) for r in found.results), default=0)
-    rows = [line for r in found.results for line in table_row(found, r, width)]
-    return [*table_head(found, width), *rows, "", found.advice]
+    layout = table_layout(map(row_name, found.results), found.scoring)
+    rows = [line for r in found.results for line in table_row(found, r, layout)]
+    return [*table_head(found, layout), *rows, "", found.advice]
 
 
 def row_name(result: MethodResult) -> str:
@@ -102,9 +159,8 @@ def score_text(found: Comparison, result: MethodResult) -> tuple[str, str]:
     )
 
 
-def _seconds(values: FloatArray) -> str:
-    mean = float(np.mean(values))
-    return f"{mean:.3f}" if mean < 10 else f"{mean:.0f}"
+def _mean_time(seconds: FloatArray) -> str:
+    return duration(float(np.mean(seconds)))
 
 
 def comparison_dict(found: Comparison) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from genmetric._duration import duration
 from genmetric.plot import ComparisonDisplay, ErrorByKDisplay, TimesDisplay
 from genmetric.plot._palette import plain_name
-from genmetric.plot._times import duration
 from genmetric.report._page import Cell, Fact, Page
 from genmetric.report._protocols import (
     ComparisonLike,

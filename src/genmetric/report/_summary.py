@@ -6,8 +6,8 @@ from html import escape
 
 import numpy as np
 
+from genmetric._duration import duration
 from genmetric.plot._palette import plain_name, without_directions
-from genmetric.plot._times import duration
 from genmetric.report._comparison_sections import protocol, score_with_error, verdict_facts
 from genmetric.report._protocols import ComparisonLike, shown_result
 

@@ -94,15 +94,17 @@ class ColumnPlan:
 
     @property
     def summary(self) -> str:
-        """Name and reason, with what happens to missing values."""
-        details = [self.reason] if self.reason else []
-        if self.n_missing and self.kind != "left out":
-            if self.kind == "category":
-                details.append(f"{self.n_missing} missing, a category of their own")
-            else:
-                extra = ", with a column that marks them" if self.indicator else ""
-                details.append(f"{self.n_missing} missing, gaps filled by the mean{extra}")
-        return f"{self.name} ({'; '.join(details)})" if details else self.name
+        """Name and reason."""
+        return f"{self.name} ({self.reason})" if self.reason else self.name
+
+    @property
+    def treatment_of_missing(self) -> str:
+        """What happens to missing values; empty if there are none or the column is left out."""
+        if not self.n_missing or self.kind == "left out":
+            return ""
+        if self.kind == "category":
+            return "a category of its own"
+        return "imputed by the mean" + (", with an indicator feature" if self.indicator else "")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,12 @@ KIND_NAMES = {
 }
 
 
+def _some(listed: Sequence[str]) -> str:
+    """Join texts; beyond twelve the first ten and the number of the others."""
+    shown = listed if len(listed) <= 12 else [*listed[:10], f"{len(listed) - 10} more"]
+    return ", ".join(shown)
+
+
 @dataclass(frozen=True)
 class TablePlan:
     """How the columns of a table become features.
@@ -77,8 +83,12 @@ class TablePlan:
         for kind, title in KIND_NAMES.items():
             listed = [c.summary for c in self.columns if c.kind == kind]
             if listed:
-                shown = listed if len(listed) <= 12 else [*listed[:10], f"{len(listed) - 10} more"]
-                lines.append(f"  {title:<11} {', '.join(shown)}")
+                lines.append(f"  {title:<11} {_some(listed)}")
+        gaps: dict[str, list[str]] = {}
+        for c in self.columns:
+            if c.treatment_of_missing:
+                gaps.setdefault(c.treatment_of_missing, []).append(f"{c.name} {c.n_missing}")
+        lines += [f"  {'missing':<11} {_some(found)}: {how}" for how, found in gaps.items()]
         if self.target is not None:
             lines.append(f"  {'target':<11} {self.target.summary}")
         return lines + [f"  {note}" for note in self.notes]
@@ -158,29 +168,16 @@ def plan_columns(
             "array: pandas.DataFrame(X, columns=names)."
         )
     names = _checked_names(frame)
-    roles = [
-        ([target], "target"),
-        ([id_column], "id_column"),
-        (features, "features"),
-        (drop, "drop"),
-        (as_category, "as_category"),
-        (as_number, "as_number"),
-    ]
-    problems = [
-        _absent(name, role, names)
-        for listed, role in roles
-        for name in listed
-        if name is not None and name not in names
-    ]
-    if target is not None and target in (id_column, *drop, *features):
-        problems.append(f"the target {target!r} cannot be a feature, the id or left out as well.")
-    problems += [
-        f"column {name!r} cannot be a category and a number."
-        for name in as_category
-        if name in as_number
-    ]
-    if problems:
-        raise TableError(" ".join(problems))
+    check_roles(
+        names,
+        target=target,
+        id_column=id_column,
+        features=features,
+        drop=drop,
+        as_category=as_category,
+        as_number=as_number,
+    )
+    problems: list[str] = []
     hints = Hints(
         frozenset(as_category),
         frozenset(as_number),
@@ -255,6 +252,46 @@ def _checked_names(frame: Any) -> list[str]:
     if repeated:
         raise TableError(f"{quoted(repeated)} names more than one column. Rename them.")
     return names
+
+
+def check_roles(
+    names: Sequence[str],
+    *,
+    target: str | None = None,
+    id_column: str | None = None,
+    features: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    as_category: Sequence[str] = (),
+    as_number: Sequence[str] = (),
+) -> None:
+    """Raise TableError if a column is asked for that is not there, or in two roles.
+
+    The parameters are those of :func:`plan_columns`, and `names` are the columns of the table. Its
+    rows are not needed, so that a wrong name is found before a large file is read.
+    """
+    roles = [
+        ([target], "target"),
+        ([id_column], "id_column"),
+        (features, "features"),
+        (drop, "drop"),
+        (as_category, "as_category"),
+        (as_number, "as_number"),
+    ]
+    problems = [
+        _absent(name, role, names)
+        for listed, role in roles
+        for name in listed
+        if name is not None and name not in names
+    ]
+    if target is not None and target in (id_column, *drop, *features):
+        problems.append(f"the target {target!r} cannot be a feature, the id or left out as well.")
+    problems += [
+        f"column {name!r} cannot be a category and a number."
+        for name in as_category
+        if name in as_number
+    ]
+    if problems:
+        raise TableError(" ".join(problems))
 
 
 def _absent(name: str, role: str, names: Sequence[str]) -> str:
