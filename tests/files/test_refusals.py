@@ -8,13 +8,15 @@ import pickle
 import struct
 import tokenize
 import zipfile
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -52,6 +54,23 @@ def refused(path, match, *, by=(genmetric.load, read_header)):
             read(path)
         assert str(path) in str(caught.value)
         assert isinstance(caught.value, ValueError)
+
+
+@contextmanager
+def restricted_memory(n_bytes):
+    """Limit the memory that can still be allocated, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        yield
+        return
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def built(path, members, *, header=None, comment=None, compression=zipfile.ZIP_STORED, **changes):
@@ -483,7 +502,7 @@ def test_names_that_leave_the_archive(name, path, tmp_path):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (10**6, "out of bounds"),
+        (10**6, "not indices of classes"),
         (-1, "not indices of classes"),
         (0.5, "not indices of classes"),
     ],
@@ -494,6 +513,56 @@ def test_labels_outside_of_the_classes(change, match, path):
     knn._y = knn._y + change
     genmetric.save(knn, path)
     refused(path, match, by=[genmetric.load])
+
+
+def rewritten(path, change):
+    """Write a file again, with right checksums, after a change of its tree and its arrays."""
+    with zipfile.ZipFile(path) as zipped:
+        header = json.loads(zipped.read("genmetric.json"))
+        arrays = [np.load(io.BytesIO(zipped.read(e["name"]))) for e in header.pop("arrays")]
+    archive.write_archive(path, header, change(header["state"], arrays))
+
+
+def test_long_labels_are_not_repeated_for_each_sample(path):
+    # Each sample with its own copy of its label would take 8 GB.
+    knn = KNeighborsClassifier(algorithm="brute").fit(np.tile(X, (700, 1)), np.tile(Y, 700))
+    genmetric.save(knn, path)
+    label = "a" * 20_000
+    rewritten(
+        path,
+        lambda _, arrays: [
+            np.array([label, "b", "c"]) if array.shape == (3,) else array for array in arrays
+        ],
+    )
+    with restricted_memory(2**30):
+        loaded = genmetric.load(path)
+    assert loaded.classes_[0] == label
+    assert loaded.predict(X[-1:]) == "c"
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f8"])
+def test_search_trees_count_as_memory(dtype, path):
+    # One sample per leaf: the tree is many times larger than the samples.
+    samples = np.random.default_rng(0).normal(size=(2**20, 1)).astype(dtype)
+    genmetric.save(NearestNeighbors(algorithm="kd_tree").fit(samples), path)
+
+    def with_small_leaves(state, arrays):
+        parameters = dict(state["parts"]["parameters"]["items"])
+        parameters["leaf_size"] = 1
+        state["parts"]["parameters"]["items"] = list(parameters.items())
+        return [array.astype(dtype) for array in arrays]
+
+    genmetric.load(path)
+    rewritten(path, with_small_leaves)
+    refused(path, "more memory", by=[genmetric.load])
+
+
+def test_search_trees_that_could_not_be_loaded_are_not_saved(path):
+    samples = np.random.default_rng(0).normal(size=(2**19, 1))
+    knn = NearestNeighbors(algorithm="kd_tree", leaf_size=1).fit(samples)
+    with pytest.raises(ValueError, match=r"leaf_size=1 takes 27 MB .* Fit it with leaf_size=30"):
+        genmetric.save(knn, path)
+    assert not path.exists()
 
 
 def test_random_states_with_an_impossible_position(path):

@@ -221,8 +221,27 @@ def test_linear_discriminant_analysis(solver, n_components, through):
     assert repr(loaded) == repr(model)
 
 
+def test_many_categories(path, through):
+    names = np.array([f"town {i:06d}" for i in range(100_001)], dtype=object)[:, None]
+    model = OrdinalEncoder().fit(names[1:])
+    np.testing.assert_array_equal(through(model).transform(names[5:9]), [[4], [5], [6], [7]])
+    with pytest.raises(ValueError, match=r"has 100001 categories .* at most 100000"):
+        genmetric.save(OrdinalEncoder().fit(names), path)
+
+
+@pytest.mark.parametrize("n_classes", [3, 100])
+def test_linear_discriminant_analysis_of_many_features(n_classes, through):
+    # A file that was saved must not be refused for the memory that loading it takes.
+    rng = np.random.default_rng(0)
+    samples, labels = rng.normal(size=(3 * n_classes, 768)), np.repeat(np.arange(n_classes), 3)
+    model = LinearDiscriminantAnalysis().fit(samples, labels)
+    loaded = through(model)
+    np.testing.assert_array_equal(loaded.transform(samples), model.transform(samples))
+    np.testing.assert_array_equal(loaded.predict(samples), model.predict(samples))
+
+
 @pytest.mark.parametrize("algorithm", ["auto", "brute", "kd_tree", "ball_tree"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 def test_neighbors(algorithm, dtype, through):
     samples = X.astype(dtype)
     for estimator in (
@@ -237,6 +256,33 @@ def test_neighbors(algorithm, dtype, through):
         if hasattr(model, "predict"):
             np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
         assert set(vars(loaded)) == set(vars(model))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["b", "a", "c"])[Y],
+        np.array(["b", "a", "c"], dtype=object)[Y],
+        Y.astype(float),
+        Y > 1,
+        np.stack([np.array(["b", "a", "c"])[Y], np.array(["x", "y", "y"])[Y]], axis=1),
+    ],
+)
+def test_labels_of_neighbors(labels, through):
+    model = KNeighborsClassifier().fit(X, labels)
+    loaded = through(model)
+    found, expected = loaded.predict(X), model.predict(X)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+    if labels.ndim == 1:
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_neighbors_of_integers_take_little_memory(through):
+    # 8-bit images: a conversion of all samples would take more than loading may use.
+    samples = np.random.default_rng(0).integers(0, 255, (3000, 1600), dtype=np.uint8)
+    model = KNeighborsClassifier(1).fit(samples, np.arange(3000) % 7)
+    np.testing.assert_array_equal(through(model).predict(samples[:9]), model.predict(samples[:9]))
 
 
 def test_neighbors_with_two_outputs_and_with_names(through):

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 from genmetric.files._budget import Budget
 from genmetric.files._column_forms import FittedColumns
+from genmetric.files._neighbor_forms import FittedNeighbors
 from genmetric.files._own_forms import OwnEstimator, OwnRecord
 from genmetric.files._sklearn_forms import (
     CategoryEncoder,
-    FittedNeighbors,
     Imputer,
     Indicator,
     LinearDiscriminant,

@@ -1,13 +1,14 @@
 """How scikit-learn's classes are written and rebuilt: by public parameters, data and `fit`.
 
 A file holds no private state of scikit-learn. Where the public attributes of a class make up what
-it has learned, they are set again; where they do not, the class is fitted again, on its training
-samples (nearest neighbours) or on a small table that leads to the same result (encoders, imputers).
+it has learned, they are set again; where they do not, the class is fitted again on a small table
+that leads to the same result (encoders, imputers). Nearest neighbours are in
+:mod:`genmetric.files._neighbor_forms`.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from genmetric.files._probe import check_names, check_shapes, try_methods
 
 #: Attributes of every fitted estimator.
 COMMON = ("n_features_in_", "feature_names_in_")
+
+#: Largest number of categories that are Python objects: each takes some hundred bytes of memory,
+#: many times its bytes in a file.
+MAX_CATEGORIES = 100_000
 
 
 def public(estimator: Any, names: Any) -> dict[str, Any]:
@@ -92,7 +97,7 @@ class PublicAttributes:
 
 
 class LinearDiscriminant(PublicAttributes):
-    """LinearDiscriminantAnalysis: its attributes, after a fit on a table of the same shape.
+    """LinearDiscriminantAnalysis: its attributes, after a fit on a small table.
 
     The fit sets the number of components, which is not a public attribute.
     """
@@ -118,12 +123,14 @@ class LinearDiscriminant(PublicAttributes):
 
         def restore(estimator: Any, fitted: dict[str, Any]) -> None:
             sizes = check_shapes(fitted, self._shapes)
-            c, d = sizes["c"], sizes["d"]
-            if c < 2 or d < 1:
+            n_components = min(sizes["c"] - 1, sizes["d"])
+            if n_components < 1:
                 raise ValueError("a discriminant analysis has fewer than two classes")
-            budget.use_memory(64 * (c + d) * d)
-            codes = np.repeat(np.arange(c), 2)
-            table = np.random.RandomState(0).standard_normal((2 * c, d))
+            # The smallest table with this number of components: its memory is a fraction of that
+            # of the attributes.
+            budget.use_memory(64 * n_components * (n_components + 2))
+            codes = np.arange(n_components + 2) % (n_components + 1)
+            table = np.random.RandomState(0).standard_normal((n_components + 2, n_components))
             # The default solver is fast and takes any table; the number of components does not
             # depend on the solver.
             stand_in = clone(estimator).set_params(
@@ -141,89 +148,6 @@ class LinearDiscriminant(PublicAttributes):
         return rebuilt_estimator(cls, parts, restore)
 
 
-class FittedNeighbors:
-    """Nearest neighbours: training samples and labels, from which `fit` builds the index again.
-
-    scikit-learn has no public name for the training samples. This class is the only place that
-    reads them.
-
-    Parameters
-    ----------
-    target : {"classes", "numbers"} or None
-        What the labels are.
-    """
-
-    def __init__(self, target: Literal["classes", "numbers"] | None) -> None:
-        self._target = target
-
-    def parts(self, value: Any) -> dict[str, Any]:
-        """Return parameters, samples and labels."""
-        fitted: dict[str, Any] = {}
-        if hasattr(value, "n_samples_fit_"):
-            samples = value._fit_X
-            if not isinstance(samples, np.ndarray):
-                samples = np.asarray(samples) if isinstance(samples, memoryview) else samples
-            fitted = {"samples": samples, **public(value, ("feature_names_in_",))}
-            if self._target is not None:
-                fitted["labels"] = value._y
-            if self._target == "classes":
-                fitted["classes"] = value.classes_
-        return parts_of_estimator(value, fitted)
-
-    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
-        """Return an estimator fitted on the samples."""
-
-        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
-            samples = fitted["samples"]
-            if not isinstance(samples, np.ndarray) or samples.dtype.kind not in "biuf":
-                raise ValueError("the samples of a nearest-neighbours estimator are not numbers")
-            # A copy of the samples and the index of a search tree.
-            budget.use_memory(2 * samples.nbytes)
-            # A search tree costs about a pass over the samples for each of its levels.
-            budget.use_work(16 * samples.nbytes)
-            if self._target is None:
-                estimator.fit(samples)
-            elif self._target == "numbers":
-                if fitted["labels"].dtype.kind not in "biuf":
-                    raise ValueError(
-                        "the targets of a nearest-neighbours estimator are not numbers"
-                    )
-                estimator.fit(samples, fitted["labels"])
-            else:
-                estimator.fit(samples, _labels(fitted["labels"], fitted["classes"]))
-                if not _same_classes(estimator.classes_, fitted["classes"]):
-                    raise ValueError("the labels of a nearest-neighbours estimator are not classes")
-            set_common(estimator, {**fitted, "n_features_in_": estimator.n_features_in_})
-            budget.use_work(4 * samples.nbytes)
-            try_methods(estimator, budget, samples[:1].astype(float))
-
-        return rebuilt_estimator(cls, parts, restore)
-
-
-def _labels(codes: Any, classes: Any) -> Any:
-    """Return labels from indices of classes; with several outputs, one column per output."""
-    if (
-        not isinstance(codes, np.ndarray)
-        or codes.dtype.kind not in "iu"
-        or codes.min(initial=0) < 0
-    ):
-        raise ValueError("labels are not indices of classes")
-    if not isinstance(classes, list):
-        return classes[codes]
-    if codes.ndim != 2 or codes.shape[1] != len(classes):
-        raise ValueError("labels are not indices of classes")
-    return np.stack([each[column] for each, column in zip(classes, codes.T, strict=True)], axis=1)
-
-
-def _same_classes(found: Any, saved: Any) -> bool:
-    several = isinstance(saved, list)
-    if several != isinstance(found, list):
-        return False
-    return (not several and np.array_equal(found, saved)) or (
-        several and all(np.array_equal(a, b) for a, b in zip(found, saved, strict=True))
-    )
-
-
 class CategoryEncoder:
     """OneHotEncoder and OrdinalEncoder: their categories, on which they are fitted again."""
 
@@ -234,7 +158,15 @@ class CategoryEncoder:
                 f"A {type(value).__name__} that groups infrequent categories (min_frequency, "
                 "max_categories) cannot be saved in a model file. Group them before, or use skops."
             )
-        return parts_of_estimator(value, public(value, ("categories_", *COMMON)))
+        fitted = public(value, ("categories_", *COMMON))
+        n_objects = sum(len(c) for c in fitted.get("categories_", ()) if c.dtype.kind == "O")
+        if n_objects > MAX_CATEGORIES:
+            raise ValueError(
+                f"{type(value).__name__} has {n_objects} categories that are Python objects; a "
+                f"model file holds at most {MAX_CATEGORIES}. Group rare categories before, or use "
+                "skops."
+            )
+        return parts_of_estimator(value, fitted)
 
     def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
         """Return an encoder fitted on one sample, with all categories given."""
@@ -245,7 +177,8 @@ class CategoryEncoder:
                 raise ValueError("an encoder does not have categories for each feature")
             for each in categories:
                 _check_categories(each)
-                budget.use_memory(2 * each.nbytes)
+                # Checks and `fit` build sets of the categories.
+                budget.use_memory((6 if each.dtype.kind == "O" else 2) * each.nbytes)
             given = estimator.categories
             dtypes = {each.dtype for each in categories}
             dtype = dtypes.pop() if len(dtypes) == 1 else np.dtype(object)
@@ -268,7 +201,10 @@ def _check_categories(values: Any) -> None:
     if values.dtype.kind == "O":
         if not all(item is None or isinstance(item, str | int | float | bool) for item in values):
             raise ValueError("a category is not a string or a number")
-        if len({repr(item) for item in values}) != len(values):
+        names = values.tolist()
+        if not all(isinstance(item, str) for item in names):
+            names = [repr(item) for item in names]  # 1 and True are different categories
+        if len(set(names)) != len(values):
             raise ValueError("the categories of a feature are not distinct")
     elif not np.array_equal(np.unique(values), values, equal_nan=values.dtype.kind == "f"):
         raise ValueError("the categories of a feature are not sorted")

@@ -260,12 +260,12 @@ class Decoder:
         if text.dtype != np.uint8 or ends.dtype != np.int64 or ends.ndim != 1 or text.ndim != 1:
             raise ValueError("an array of strings has the wrong types")
         self._budget.use_memory(64 * len(ends) + text.nbytes)
-        blob, limits = text.tobytes(), [0, *ends.tolist()]
-        if limits[-1] != len(blob) or limits != sorted(limits):
+        starts = np.concatenate([[0], ends])
+        if starts[-1] != len(text) or np.any(starts[1:] < starts[:-1]):
             raise ValueError("the lengths of an array of strings do not match its text")
         flat = np.empty(len(ends), object)
-        for i in range(len(ends)):
-            flat[i] = blob[limits[i] : limits[i + 1]].decode("utf-8", "surrogatepass")
+        for i, (start, end) in enumerate(zip(starts, ends, strict=False)):
+            flat[i] = text[start:end].tobytes().decode("utf-8", "surrogatepass")
         return flat.reshape(self._shape(node, len(ends)))
 
     def _decode_objects(self, node: Any) -> AnyArray:
