@@ -113,7 +113,7 @@ def test_new_files_follow_the_umask(tmp_path):
 
 @posix
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o444])
-def test_permissions_of_the_target_hold_from_the_start(mode, path):
+def test_permissions_of_the_target_are_set_from_the_start(mode, path):
     path.write_bytes(b"old")
     path.chmod(mode)
     with replacing(path) as file:
@@ -122,7 +122,7 @@ def test_permissions_of_the_target_hold_from_the_start(mode, path):
 
 
 @posix
-def test_no_moment_with_wider_permissions(path, monkeypatch):
+def test_permissions_are_never_wider(path, monkeypatch):
     path.write_bytes(b"old")
     path.chmod(0o600)
     created = []

@@ -53,7 +53,7 @@ def test_the_default_budget(monkeypatch):
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 3])
-def test_results_come_in_order(n_jobs):
+def test_results_are_in_order(n_jobs):
     chunks = row_chunks(40, 1, max_rows=3)
     found = list(map_chunks(lambda chunk: chunk.start, chunks, n_jobs))
     assert found == [chunk.start for chunk in chunks]
@@ -62,7 +62,7 @@ def test_results_come_in_order(n_jobs):
 
 @pytest.mark.usefixtures("two_blas_threads")
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_errors_come_through_and_the_limit_goes(n_jobs):
+def test_errors_are_raised_and_the_limit_is_removed(n_jobs):
     def fail(chunk):
         raise ValueError(f"chunk {chunk}")
 
@@ -72,7 +72,7 @@ def test_errors_come_through_and_the_limit_goes(n_jobs):
 
 
 @pytest.mark.usefixtures("two_blas_threads")
-def test_blas_runs_in_one_thread_and_the_limit_goes():
+def test_blas_is_limited_to_one_thread_and_restored():
     seen = list(map_chunks(lambda _: blas_threads(), range(3), 2))
     assert all(counts == {1} for counts in seen)
     assert blas_threads() == {2}
@@ -101,7 +101,7 @@ def test_the_limit_nests_and_is_shared_by_threads():
 
 
 @pytest.mark.parametrize("n_jobs", [0, "two", 1.5])
-def test_n_jobs_that_is_no_number_of_threads(n_jobs):
+def test_invalid_n_jobs(n_jobs):
     with pytest.raises(ValueError, match="n_jobs must be None or a non-zero integer"):
         list(map_chunks(str, [1], n_jobs))
 

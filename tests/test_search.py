@@ -111,7 +111,7 @@ def test_queries_far_away(far):
 
 
 @pytest.mark.usefixtures("path")
-def test_excluded_rows_are_not_neighbors():
+def test_excluded_samples_are_not_neighbors():
     rng = np.random.default_rng(2)
     references, queries = rng.normal(size=(30, 2)), rng.normal(size=(6, 2))
     exclude = np.array([3, -1, 0, 29, -1, 12])
@@ -130,7 +130,7 @@ def test_result_is_independent_of_n_jobs(n_jobs):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_matches_scikit_learn_on_many_rows(dtype):
+def test_matches_scikit_learn_on_many_samples(dtype):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(30_000, 8)).astype(dtype)
     queries = rng.normal(size=(300, 8)).astype(dtype)

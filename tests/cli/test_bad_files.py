@@ -101,7 +101,7 @@ def good(tmp_path):
     return path
 
 
-def test_outputs_that_cannot_be(genmetric, good, tmp_path, model):
+def test_invalid_outputs(genmetric, good, tmp_path, model):
     for out, words in (
         (tmp_path / "absent" / "m.gm", "does not exist"),
         (tmp_path, "is a folder"),
@@ -135,7 +135,7 @@ def test_a_read_only_folder(genmetric, good, tmp_path):
     assert done.err.count("\n") == 1
 
 
-def test_a_full_disk_leaves_what_was_there(genmetric, good, tmp_path, monkeypatch):
+def test_full_disk_keeps_the_existing_file(genmetric, good, tmp_path, monkeypatch):
     model, out = tmp_path / "m.gm", tmp_path / "out.csv"
     assert genmetric("fit", good, "-t", "y", "-m", "uniform", "-o", model, "-q").code == 0
     out.write_text("old")
@@ -151,7 +151,7 @@ def test_a_full_disk_leaves_what_was_there(genmetric, good, tmp_path, monkeypatc
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.gm", "out.csv", "t.csv"]
 
 
-def test_an_error_far_down_leaves_no_output(genmetric, good, tmp_path, monkeypatch):
+def test_late_error_leaves_no_output(genmetric, good, tmp_path, monkeypatch):
     monkeypatch.setattr("genmetric.tables._blocks.BLOCK_BYTES", 4096)
     model, out = tmp_path / "m.gm", tmp_path / "out.csv"
     assert genmetric("fit", good, "-t", "y", "-m", "uniform", "-o", model, "-q").code == 0

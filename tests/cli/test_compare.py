@@ -146,7 +146,7 @@ def test_demo(genmetric, tmp_path):
 
 
 @pytest.mark.usefixtures("small_demo")
-def test_demo_without_a_page(genmetric, tmp_path, monkeypatch):
+def test_demo_without_a_report(genmetric, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert genmetric("demo", "--no-report").code == 0
     assert not list(tmp_path.iterdir())

@@ -72,7 +72,7 @@ def test_transform_and_predict_agree_with_python(genmetric, wine, model):
     assert done.err.startswith(f"error rate {100 * n_wrong / 178:.1f}%: {n_wrong} of 178 rows ")
 
 
-def test_new_rows_need_the_features_alone(genmetric, wine, model, tmp_path):
+def test_new_rows_need_only_the_features(genmetric, wine, model, tmp_path):
     """Other columns are ignored, the order is free, classes and names of rows are not needed."""
     with wine.open() as file:
         listed = list(csv.DictReader(file))[:5]
@@ -90,7 +90,7 @@ def test_new_rows_need_the_features_alone(genmetric, wine, model, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.parquet"])
-def test_outputs_have_the_form_of_their_name(genmetric, wine, model, tmp_path, name):
+def test_output_format_follows_the_file_name(genmetric, wine, model, tmp_path, name):
     from genmetric.tables import read_table
 
     out = tmp_path / name
@@ -238,7 +238,7 @@ def test_streams_with_words_and_gaps(genmetric, tmp_path):
     np.testing.assert_allclose(a["metric"].metric_, b["metric"].metric_, rtol=1e-8)
 
 
-def test_large_files_are_streamed_by_themselves(genmetric, two_classes, tmp_path, monkeypatch):
+def test_large_files_are_streamed_automatically(genmetric, two_classes, tmp_path, monkeypatch):
     monkeypatch.setattr("genmetric.cli._fit.STREAM_BYTES", 1000)
     model = tmp_path / "m.gm"
     assert genmetric("fit", two_classes(500), "-t", "y", "-o", model, "-q").code == 0
@@ -313,7 +313,7 @@ def test_contributions_of_raw_features_are_their_variances(genmetric, wine, tmp_
     )
 
 
-def test_what_fit_says_and_what_to_do_next(genmetric, wine, tmp_path):
+def test_fit_prints_a_summary_and_the_next_command(genmetric, wine, tmp_path):
     out = tmp_path / "m.gm"
     words = ["fit", wine, "-t", "cultivar", "--id", "name", "-m", "standardised", "-o", out]
     done = genmetric(*words)

@@ -79,7 +79,7 @@ def test_version(genmetric):
         (["inspect", "absent.gm"], "genmetric inspect: absent.gm: No such file or directory.\n"),
     ],
 )
-def test_wrong_words_are_one_line(genmetric, words, error):
+def test_invalid_arguments_give_one_line(genmetric, words, error):
     done = genmetric(*words)
     assert done.code == 2
     assert done.err.startswith(error)
@@ -87,14 +87,14 @@ def test_wrong_words_are_one_line(genmetric, words, error):
     assert done.out == ""
 
 
-def test_debug_shows_where(genmetric, tmp_path):
+def test_debug_shows_the_traceback(genmetric, tmp_path):
     bad = tmp_path / "bad.csv"
     bad.write_text("a,y\n1,u\n")
     assert "Traceback" not in genmetric("compare", bad, "-t", "y").err
     assert "Traceback" in genmetric("--debug", "compare", bad, "-t", "y").err
 
 
-def test_a_bug_is_called_one(genmetric, monkeypatch):
+def test_bugs_are_reported_as_bugs(genmetric, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("division by zero")
 
@@ -191,7 +191,7 @@ def test_a_closed_standard_output_is_one_line(words):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
-def test_closed_errors_and_input_leave_the_exit_code(tmp_path):
+def test_closed_stderr_and_stdin_keep_the_exit_code(tmp_path):
     # The next file would get the number of the closed stream, and messages would go into it.
     table, model = tmp_path / "table.csv", tmp_path / "model.gm"
     table.write_text("a,b,kind\n" + "".join(f"{i % 7},{i % 5},{'xy'[i % 2]}\n" for i in range(40)))

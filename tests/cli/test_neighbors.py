@@ -98,7 +98,7 @@ def test_rows_without_names_are_numbered_from_one(genmetric, model, wine, tmp_pa
     assert sorted(row["neighbor"] for row in found[:4]) == list("2345")
 
 
-def test_a_lone_row_has_no_neighbours(genmetric, model, wine, tmp_path):
+def test_single_row_has_no_neighbours(genmetric, model, wine, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("\n".join(wine.read_text().splitlines()[:2]) + "\n")
     done = genmetric("neighbors", model, path, path, "-o", tmp_path / "out.csv")

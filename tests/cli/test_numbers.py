@@ -48,7 +48,7 @@ def test_compare_as_json(genmetric, table):
     assert 0 < found["methods"][0]["score"] < 10
 
 
-def test_fit_says_what_it_learned(genmetric, table, tmp_path):
+def test_fit_prints_what_it_learned(genmetric, table, tmp_path):
     words = ["-t", "y", "--method", "standardised", "-o", tmp_path / "m.gm"]
     found = genmetric("fit", table, *words)
     assert found.code == 0
@@ -113,7 +113,7 @@ def test_two_numbers_are_classes(genmetric, tmp_path):
         (lambda _, i: i % 3, ["--method", "mlkr"], "--method mlkr is not for the target y"),
     ],
 )
-def test_bad_targets_are_one_line(genmetric, tmp_path, target, words, message):
+def test_invalid_targets_give_one_line(genmetric, tmp_path, target, words, message):
     path = write_table(tmp_path / "bad.csv", target)
     found = genmetric("fit", path, "-t", "y", "-q", "-o", tmp_path / "m.gm", *words)
     assert found.code == 2

@@ -49,7 +49,7 @@ def test_a_part_of_a_table_end_to_end(tmp_path):
     assert (tmp_path / "scores.jsonl").read_bytes() == before
 
 
-def test_quick_is_two_splits_of_a_few_sets(tmp_path):
+def test_quick_runs_two_splits_of_a_few_datasets(tmp_path):
     done = invoke("small", "--quick", "--methods", "lda", "--output", tmp_path, "--jobs", 1)
     assert done.return_value == 0, done.output
     keys = Store(tmp_path / "scores.jsonl").read()
@@ -58,7 +58,7 @@ def test_quick_is_two_splits_of_a_few_sets(tmp_path):
 
 
 @pytest.mark.usefixtures("offline")
-def test_a_missing_set_is_named_and_the_rest_runs(tmp_path):
+def test_missing_dataset_is_reported_and_others_run(tmp_path):
     done = invoke(
         *("small", "--datasets", "heart,iris", "--methods", "euclidean", "--splits", 1),
         *("--output", tmp_path, "--jobs", 1),
@@ -70,13 +70,13 @@ def test_a_missing_set_is_named_and_the_rest_runs(tmp_path):
 
 
 @pytest.mark.usefixtures("offline")
-def test_no_set_at_all(tmp_path, capsys):
+def test_no_dataset_available(tmp_path, capsys):
     words = ["reproduce", "small", "--datasets", "heart", "--output", str(tmp_path)]
     assert main(words) == 2
     assert "none of the datasets" in capsys.readouterr().err
 
 
-def test_tables_from_the_store_alone(tmp_path):
+def test_tables_from_stored_scores_only(tmp_path):
     words = ["--datasets", "iris", "--output", tmp_path]
     invoke("small", *words, "--methods", "euclidean", "--splits", 1, "--jobs", 1)
     done = invoke("small", *words, "--no-run")
@@ -96,7 +96,7 @@ def test_tables_from_the_store_alone(tmp_path):
         (["small", "--data-dir", "no/such/directory"], "--data-dir"),
     ],
 )
-def test_bad_words_are_one_line(words, text, tmp_path, monkeypatch, capsys):
+def test_invalid_options_give_one_line(words, text, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", *words]) == 2
     error = capsys.readouterr().err

@@ -63,7 +63,7 @@ def test_keeps_the_baseline_if_it_is_the_best():
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e-15, 0.01])
-def test_a_tie_with_the_majority_class_is_no_signal(shift):
+def test_tie_with_the_majority_class_means_no_signal(shift):
     same = 0.3 + NOISE
     found = advice(majority=same, standardised=same[::-1] + shift, uniform=same + shift)
     assert found.recommended == ""

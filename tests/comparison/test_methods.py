@@ -104,7 +104,7 @@ def test_an_interrupt_keeps_the_methods_that_finished(monkeypatch):
     assert not isinstance(stop.value, ComparisonInterrupted)
 
 
-def test_results_are_passed_on_as_they_come():
+def test_results_are_reported_one_by_one():
     X, y = two_classes()
     seen, steps = [], []
     found = compare_metrics(
@@ -166,7 +166,7 @@ def test_methods_without_probabilities_are_skipped(monkeypatch):
     assert found["toy"].note == "does not estimate probabilities, which log loss needs"
 
 
-def test_a_timer_that_was_running_goes_on():
+def test_earlier_timer_continues():
     import signal
 
     from genmetric.comparison._time_limit import TimeLimitReached, time_limit

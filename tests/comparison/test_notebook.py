@@ -59,7 +59,7 @@ def test_polars():
         np.testing.assert_array_equal(x.errors, y.errors)
 
 
-def test_labels_apart_from_the_frame(found):
+def test_labels_separate_from_the_frame(found):
     frame = animals()
     other = compare_metrics(frame.drop(columns="species"), frame["species"], **QUICK)
     np.testing.assert_array_equal(other["uniform"].errors, found["uniform"].errors)

@@ -82,7 +82,7 @@ def test_mean_absolute_error_has_the_unit_of_the_target():
         assert shown == pytest.approx(found["standardised"].error, rel=1e-3)
 
 
-def test_no_signal_is_said():
+def test_no_signal_is_reported():
     rng = np.random.default_rng(0)
     found = compare_metrics(
         rng.normal(size=(60, 3)),

@@ -9,7 +9,7 @@ from scipy import stats
 from genmetric.comparison._significance import corrected_resampled_t
 
 
-def test_without_test_rows_it_is_the_t_test(rng):
+def test_equals_the_t_test_without_test_samples(rng):
     differences = rng.normal(0.05, 0.03, 12)
     t, p = corrected_resampled_t(differences, 0.0)
     expected = stats.ttest_1samp(differences, 0.0)
@@ -17,7 +17,7 @@ def test_without_test_rows_it_is_the_t_test(rng):
     assert p == pytest.approx(expected.pvalue)
 
 
-def test_by_the_formula():
+def test_matches_the_formula():
     """Mean 0.1, standard deviation 0.1, five folds of five: t = 0.1 / (0.1·sqrt(1/5 + 1/4))."""
     differences = 0.1 + 0.1 * np.array([-1.0, 1.0, -1.0, 1.0, 0.0]) / np.sqrt(1.0)
     t, p = corrected_resampled_t(differences, 0.25)
@@ -44,7 +44,7 @@ def test_nothing_to_test():
     assert corrected_resampled_t(np.full(5, -0.1), 0.25) == (-np.inf, 0.0)
 
 
-def test_it_holds_its_level_where_folds_share_rows():
+def test_level_holds_if_folds_share_training_samples():
     """No difference between methods: rejected in about 5 of 100, where the plain test errs more."""
     rng = np.random.default_rng(0)
     corrected = plain = 0

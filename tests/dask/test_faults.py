@@ -72,7 +72,7 @@ def cluster():
 
 
 @pytest.mark.usefixtures("cluster")
-def test_processes_give_the_bits_of_one():
+def test_processes_are_bit_identical_to_one():
     metric = DaskGenerativeMetric().fit(LAZY_X, LAZY_Y)
     np.testing.assert_array_equal(metric.metric_, whole().metric_)
     np.testing.assert_array_equal(metric.covariances_, whole().covariances_)
@@ -196,7 +196,7 @@ def processes(tmp_path):
 
 
 @pytest.mark.parametrize("victim", ["all workers", "scheduler"])
-def test_nobody_left(victim, processes, tmp_path):
+def test_no_workers_left(victim, processes, tmp_path):
     pid = processes[victim == "all workers"]
 
     def kill(times_since):

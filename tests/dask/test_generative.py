@@ -99,7 +99,7 @@ def test_any_blocks(cuts, shuffled, scale, offset):
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
-def test_schedulers_give_the_same_bits(scheduler):
+def test_schedulers_are_bit_identical(scheduler):
     with dask.config.set(scheduler=scheduler):
         metric = DaskGenerativeMetric().fit(*arrays((20,) * 42 + (6,)))
     assert_same_bits(metric, streamed(*arrays((20,) * 42 + (6,))))
@@ -115,7 +115,7 @@ def test_frames_with_string_labels():
     assert metric.classes_.tolist() == ["bus", "opel", "saab", "van"]
 
 
-def test_rows_of_unknown_number():
+def test_unknown_number_of_samples():
     x, y = arrays()
     kept = x[:, 0] > 90
     metric = DaskGenerativeMetric().fit(x[kept], y[kept])
@@ -144,7 +144,7 @@ def test_a_class_in_one_block_only():
     assert_close(DaskGenerativeMetric().fit(x, y), GenerativeMetric().fit(X, Y))
 
 
-def test_labels_cut_elsewhere():
+def test_labels_in_other_blocks():
     x, _ = arrays()
     y = da.from_array(Y, chunks=77)
     assert_same_bits(DaskGenerativeMetric().fit(x, y), streamed(*arrays()))
@@ -190,7 +190,7 @@ def test_memory_order_does_not_matter():
     assert_same_bits(DaskGenerativeMetric().fit(x, y), streamed(*arrays()))
 
 
-def test_float32_rows():
+def test_float32_samples():
     small = X.astype(np.float32)
     x, y = arrays(X=small)
     metric = DaskGenerativeMetric().fit(x, y)
@@ -228,12 +228,12 @@ def test_numbers_and_names_in_one_column():
         (dask.delayed(X), arrays()[1], "X must be a dask array of 2 dim.*got Delayed"),
     ],
 )
-def test_no_rows_of_dask(x, y, message):
+def test_dask_arrays_without_samples(x, y, message):
     with pytest.raises(TypeError, match=message):
         DaskGenerativeMetric().fit(x, y)
 
 
-def test_bad_rows_and_parameters():
+def test_invalid_samples_and_parameters():
     x, y = arrays()
     broken = X.copy()
     broken[450, 3] = np.inf
@@ -253,7 +253,7 @@ def test_bad_rows_and_parameters():
         DaskGenerativeMetric().transform(x)
 
 
-def test_rows_that_change_between_the_passes():
+def test_number_of_samples_changes_between_passes():
     x, y = arrays()
     n_calls = itertools.count()
 
@@ -267,7 +267,7 @@ def test_rows_that_change_between_the_passes():
         DaskGenerativeMetric().fit(x.map_blocks(shrinking, meta=np.empty((0, 0))), y)
 
 
-def test_values_that_change_between_the_passes():
+def test_values_change_between_passes():
     x, y = arrays()
     n_calls = itertools.count()
 
@@ -283,7 +283,7 @@ def test_values_that_change_between_the_passes():
         DaskGenerativeMetric().fit(x.map_blocks(noisy, meta=np.empty((0, 0))), y)
 
 
-def test_blocks_without_wanted_rows_are_not_read_again():
+def test_blocks_without_drawn_samples_are_not_read_again():
     x, y = arrays((50,) * 16 + (46,))
     read = []
 

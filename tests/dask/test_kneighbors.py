@@ -60,7 +60,7 @@ def test_equals_all_distances(chunks, k, grid):
             assert (np.diff(found[group.ravel() == g]) > 0).all()
 
 
-def test_rows_of_the_fit_are_the_default():
+def test_training_samples_are_the_default_reference():
     metric = fitted()
     distances, indices = metric.kneighbors(X, 4)
     expected, order = naive(metric.components_, X, X, 4)
@@ -98,7 +98,7 @@ def test_queries_with_names_and_fewer_components():
     np.testing.assert_allclose(distances, expected, atol=1e-13)
 
 
-def test_bad_queries():
+def test_invalid_queries():
     metric = fitted()
     with pytest.raises(ValueError, match="n_neighbors must be an integer"):
         metric.kneighbors(X, 0)

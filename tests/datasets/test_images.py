@@ -28,7 +28,7 @@ def naive_deskew(image, recenter=False):
 
 
 @pytest.mark.parametrize("recenter", [False, True])
-def test_against_a_plain_loop(rng, recenter):
+def test_matches_a_plain_loop(rng, recenter):
     images = rng.uniform(size=(5, 9, 7)) * (rng.uniform(size=(5, 9, 7)) > 0.5)
     expected = [naive_deskew(image, recenter) for image in images]
     np.testing.assert_allclose(deskew(images, recenter=recenter), expected, atol=1e-6)

@@ -117,7 +117,7 @@ def test_equals_scikit_learn(name):
     assert ours.target_names.tolist() == [str(label) for label in theirs.target_names]
 
 
-def test_a_loader_for_every_set_and_none_besides():
+def test_exactly_one_loader_per_dataset():
     loaders = {name for name in datasets.__all__ if name.startswith("load_")} - {"load_dataset"}
     assert loaders == {f"load_{name}" for name in CATALOGUE}
 

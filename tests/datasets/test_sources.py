@@ -59,11 +59,11 @@ class TestDataDirectory:
         assert data_directory() == tmp_path
         assert data_directory(tmp_path / "a") == tmp_path / "a"
 
-    def test_empty_variable_is_no_variable(self, monkeypatch):
+    def test_empty_variable_is_ignored(self, monkeypatch):
         monkeypatch.setenv("GENMETRIC_DATA", "")
         assert data_directory() is None
 
-    def test_missing_directory_says_who_named_it(self, monkeypatch, tmp_path):
+    def test_missing_directory_error_names_its_origin(self, monkeypatch, tmp_path):
         with pytest.raises(FileNotFoundError, match=r"data_dir names .*not a directory"):
             load_dataset("iris", data_dir=tmp_path / "none")
         monkeypatch.setenv("GENMETRIC_DATA", str(tmp_path / "none"))
@@ -108,13 +108,13 @@ class TestNotEmbedded:
         assert np.array_equal(load_heart().data, X)
 
     @pytest.mark.parametrize("load", [load_heart, load_mnist])
-    def test_absent_names_both_ways(self, load, tmp_path):
+    def test_error_names_both_ways_to_get_the_data(self, load, tmp_path):
         with pytest.raises(FileNotFoundError) as caught:
             load(data_dir=tmp_path)
         for part in ["data_dir", "GENMETRIC_DATA", "OpenML", str(tmp_path), "unreachable"]:
             assert part in str(caught.value)
 
-    def test_no_download_when_told_so(self, monkeypatch):
+    def test_no_download_if_disabled(self, monkeypatch):
         monkeypatch.setattr(
             sklearn.datasets, "fetch_openml", lambda **_: pytest.fail("asked OpenML")
         )
@@ -228,7 +228,7 @@ class TestPaperData:
         assert np.bincount(heart.target).tolist() == [150, 120]
         assert heart.feature_names == list(CATALOGUE["heart"].feature_names)
 
-    def test_image_is_that_of_the_benchmark_up_to_the_order_of_rows(self):
+    def test_image_is_that_of_the_benchmark_up_to_order(self):
         image = load_dataset("image")
         ours = np.c_[image.data, image.target]
         theirs = np.loadtxt(DATA / "image.csv.gz", delimiter=",", skiprows=1)

@@ -117,7 +117,7 @@ def test_moments_by_kind_of_shrinkage(X):
 
 
 @pytest.mark.parametrize("estimator", [OAS(), LedoitWolf(), GraphicalLasso(alpha=0.05)])
-def test_covariance_estimator_works_on_centred_rows_of_size_one(X, estimator):
+def test_covariance_estimator_gets_scaled_samples(X, estimator):
     from genmetric.density import Scaling
 
     frame = Scaling.of(X)

@@ -77,7 +77,7 @@ def test_pieces_merge_to_the_whole(data, draw):
     assert_same(merge_statistics(pieces), whole, 1e-11 + spacing, 1e-11 + 100 * spacing)
 
 
-def test_large_offset_costs_rounding_errors_only(rng):
+def test_large_offset_changes_rounding_only(rng):
     E = rng.integers(-8, 9, size=(500, 3)) / 4.0  # exact at any offset below 2**50
     codes = rng.integers(0, 2, 500)
     at_zero = ClassStatistics.from_rows(E, codes, 2)

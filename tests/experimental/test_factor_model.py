@@ -74,7 +74,7 @@ class TestFits:
         ours = LowRankGaussian.of(X.mean(axis=0), *found).log_density(X).mean()
         assert ours == pytest.approx(peer.score(X), abs=1e-4)
 
-    def test_more_rounds_are_more_likely(self, rng):
+    def test_likelihood_increases_with_iterations(self, rng):
         X = few_factors(rng, 100, 8, 3)
         S = np.cov(X.T, bias=True)
         start = principal_factors(S, 3)
@@ -120,7 +120,7 @@ class TestModel:
             repeated = FactorModel(n_components).fit(np.repeat(X, times, axis=0))
             np.testing.assert_allclose(weighted.covariance_, repeated.covariance_, rtol=1e-8)
 
-    def test_the_order_of_rows_does_not_matter(self, X, rng):
+    def test_order_of_samples_does_not_matter(self, X, rng):
         one, other = (FactorModel("cv").fit(x) for x in (X, X[rng.permutation(len(X))]))
         np.testing.assert_allclose(one.covariance_, other.covariance_, rtol=1e-7)
 
@@ -130,7 +130,7 @@ class TestModel:
         np.testing.assert_allclose(other.covariance_, Q.T @ one.covariance_ @ Q, atol=1e-9)
 
     @pytest.mark.parametrize("scale", [1e-150, 1e150])
-    def test_scale_only_scales(self, X, scale):
+    def test_equivariant_to_scale(self, X, scale):
         X = (X - X.mean(axis=0)) / X.std()
         one, other = FactorModel().fit(X), FactorModel().fit(scale * X)
         log_scale = 30 * np.log(scale)
@@ -155,7 +155,7 @@ class TestModel:
         with pytest.raises(ValueError, match="resolvent"):
             GenerativeMetric(class_model=FactorModel(1), solver="resolvent").fit(X, y)
 
-    def test_unseen_rows_are_more_likely_than_under_a_gaussian(self, rng):
+    def test_new_samples_are_more_likely_than_under_a_gaussian(self, rng):
         """Two factors, forty features, fifteen rows: what the model is for."""
         X = few_factors(rng, 1015, 40, 2, noise=1)
         found, plain = (
@@ -163,7 +163,7 @@ class TestModel:
         )
         assert found > plain + 2
 
-    def test_better_neighbours_with_few_rows(self):
+    def test_better_neighbours_with_few_samples(self):
         """Ionosphere, about thirty rows a class of 34 features: see docs/class_models.md."""
         from genmetric.datasets import load_ionosphere
 

@@ -91,13 +91,13 @@ def test_weights_follow_the_classes(log_p, random):
     )
 
 
-def test_equal_densities_leave_the_two_leading_classes():
+def test_equal_densities_keep_the_two_leading_classes():
     np.testing.assert_array_equal(curvature_weights(np.zeros((1, 2))), [[-1, 1]])
     w = curvature_weights(np.array([[0.0, 0, 0], [7, 7, 7]]))
     np.testing.assert_array_equal(w, [[-1, 1, 0], [-1, 1, 0]])
 
 
-def test_a_posterior_of_one_leaves_the_two_leading_classes():
+def test_posterior_of_one_keeps_the_two_leading_classes():
     # exp(-800) is zero in float64, and so would be every weight made of densities.
     w = curvature_weights(np.array([[0.0, -800, -900], [-1e8, -3e8, -2e8]]))
     np.testing.assert_allclose(w, [[-1, 1, 0], [-1, 0, 1]], atol=1e-40)

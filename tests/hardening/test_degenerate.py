@@ -84,7 +84,7 @@ TIED = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_finite_answer(subject, name):
+def test_results_are_finite(subject, name):
     X, y = ROWS[name]
     fitted = subject.fit(X, y)
     check_sound(fitted, subject.answers(fitted, X), y)
@@ -98,7 +98,7 @@ def test_a_finite_answer(subject, name):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_no_order_of_the_rows_changes_it(orderly, name, same):
+def test_order_of_samples_has_no_effect(orderly, name, same):
     X, y = ROWS[name]
     order = np.random.default_rng(1).permutation(len(X))
     first, other = orderly.fit(X, y), orderly.fit(X[order], y[order])
@@ -121,7 +121,7 @@ def test_the_value_of_a_constant_column_does_not_matter(subject, value, same):
 
 
 @pytest.mark.parametrize("name", ["all rows alike", "zeros", "identical classes"])
-def test_classes_that_do_not_differ_have_the_euclidean_metric(name):
+def test_equal_classes_give_the_euclidean_metric(name):
     X, y = ROWS[name]
     makers = (
         GenerativeMetric,
@@ -139,7 +139,7 @@ def test_classes_that_do_not_differ_have_the_euclidean_metric(name):
 
 
 @pytest.mark.parametrize("name", ["apart", "far apart"])
-def test_classes_that_are_apart_are_told_apart(learner, name):
+def test_separated_classes_are_classified_correctly(learner, name):
     X, y = ROWS[name]
     fitted = learner.fit(X, y)
     if hasattr(fitted, "predict"):
@@ -161,7 +161,7 @@ def test_clusters_far_apart_are_found():
     assert len(set(zip(labels.tolist(), y.tolist(), strict=True))) == 2
 
 
-def test_rows_that_come_many_times_are_rows_of_that_weight():
+def test_repeated_samples_equal_weights():
     X, y = np.repeat(CLOUD, 3, axis=0), np.repeat(THIRDS, 3)
     for make in (
         GenerativeMetric,
@@ -210,7 +210,7 @@ def test_many_classes_finish_or_are_refused_with_the_reason():
         SimpleMKLClassifier().fit(X, y)
 
 
-def test_one_row_against_a_hundred_thousand():
+def test_one_sample_against_a_hundred_thousand():
     rng = np.random.default_rng(0)
     n, rows = 100_000, rng.normal(size=(1000, 5)) * [1, 1, 2, 2, 0.5]
     X, y = np.vstack([np.repeat(rows, n // 1000, axis=0), [[9.0] * 5]]), np.repeat([0, 1], [n, 1])
@@ -228,7 +228,7 @@ def test_one_row_against_a_hundred_thousand():
     assert np.isfinite(clusters.metric_).all()
 
 
-def test_one_row_against_a_thousand(learner):
+def test_one_sample_against_a_thousand(learner):
     # The Gram matrices of multiple kernel learning are the square of it.
     n = 200 if learner.name in ("mkl", "mkl of regions") else 1000
     rng = np.random.default_rng(0)

@@ -174,7 +174,7 @@ EXTRA_OF = {
 
 
 @pytest.mark.parametrize("name", EXTRA_OF)
-def test_what_needs_an_extra_names_the_pip_command(without_extras, name):
+def test_missing_extra_names_the_pip_command(without_extras, name):
     printed, _ = without_extras
     assert f'pip install "genmetric[{EXTRA_OF[name]}]"' in printed[name]
 

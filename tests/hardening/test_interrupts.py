@@ -63,7 +63,7 @@ class Interrupter:
 
 
 @pytest.mark.usefixtures("two_blas_threads")
-def test_an_interrupt_anywhere_leaves_the_earlier_fit(subject):
+def test_interrupt_anywhere_keeps_the_earlier_fit(subject):
     fitted = subject.fit(*FIRST)
     state, expected = dict(vars(fitted)), subject.answers(fitted, FIRST[0])
     filters = list(warnings.filters)
@@ -84,7 +84,7 @@ def test_an_interrupt_anywhere_leaves_the_earlier_fit(subject):
     assert fitted.fit(*SECOND).n_features_in_ == 5
 
 
-def test_an_error_leaves_the_earlier_fit(subject):
+def test_error_keeps_the_earlier_fit(subject):
     fitted = subject.fit(*FIRST)
     state = dict(vars(fitted))
     with pytest.raises(ValueError, match="spread of about"):
@@ -93,7 +93,7 @@ def test_an_error_leaves_the_earlier_fit(subject):
     assert all(vars(fitted)[name] is value for name, value in state.items())
 
 
-def test_an_error_leaves_a_fresh_estimator_fresh(subject):
+def test_error_leaves_an_unfitted_estimator_unfitted(subject):
     fresh = subject.make()
     state = dict(vars(fresh))
     with pytest.raises(ValueError, match="spread of about"):
@@ -103,7 +103,7 @@ def test_an_error_leaves_a_fresh_estimator_fresh(subject):
 
 @pytest.mark.usefixtures("two_blas_threads")
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_loop_over_chunks_that_is_broken_off_holds_no_limit(n_jobs):
+def test_interrupted_loop_over_chunks_removes_the_limit(n_jobs):
     chunks = map_chunks(lambda i: i, range(10), n_jobs)
     assert next(chunks) == 0
     # As where an interrupt hits the body of the loop, and its traceback keeps the generator.
@@ -165,7 +165,7 @@ def test_an_interrupt_from_a_callback():
 
 
 @pytest.mark.usefixtures("two_blas_threads")
-def test_a_limit_that_is_left_by_an_interrupt_goes_with_the_next_user(monkeypatch):
+def test_limit_left_by_an_interrupt_is_removed_by_the_next_user(monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 

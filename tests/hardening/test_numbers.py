@@ -20,7 +20,7 @@ from genmetric import (
 
 
 @pytest.mark.parametrize("scale", [2.0**-498, 2.0**498, 1e-150, 1e150])
-def test_a_common_factor_changes_nothing(subject, iris, plain, same, scale):
+def test_common_factor_has_no_effect(subject, iris, plain, same, scale):
     X, y = iris
     # A power of two rounds nothing; of other factors every row is rounded.
     rtol = 1e-9 if np.frexp(scale)[0] == 0.5 else 1e-3 if subject.stops else 1e-5
@@ -28,7 +28,7 @@ def test_a_common_factor_changes_nothing(subject, iris, plain, same, scale):
 
 
 @pytest.mark.parametrize("scale", [1e155, 1e200, 1e-200, 1e-310, 2e307])
-def test_sizes_without_squares_are_refused_by_name(subject, iris, scale):
+def test_scales_whose_squares_overflow_are_errors(subject, iris, scale):
     X, y = iris
     with pytest.raises(ValueError, match=r"spread of about .*Multiply X by a constant"):
         subject.fit(scale * X, y)
@@ -86,7 +86,7 @@ def test_more_neighbors_than_samples_is_an_error(make, iris):
 
 
 @pytest.mark.parametrize("offset", [1e6, -1e10])
-def test_an_offset_changes_nothing(subject, iris, plain, same, offset):
+def test_offset_has_no_effect(subject, iris, plain, same, offset):
     X, y = iris
     moved = X + offset
     np.testing.assert_array_equal(moved - offset, X)
@@ -115,7 +115,7 @@ def test_types_of_numbers(subject, iris, same, name):
 
 
 @pytest.mark.parametrize("size", [1.0, 4e37, 1e-39])
-def test_float32_to_both_ends_of_its_range(subject, iris, same, size):
+def test_float32_over_its_whole_range(subject, iris, same, size):
     X, y = iris
     rows = (size * X).astype(np.float32)
     plain = rows.astype(np.float64)
@@ -183,7 +183,7 @@ def test_layouts_and_containers(subject, iris, plain, same, name, tmp_path):
     same(subject.answers(subject.fit(rows, y), rows), plain(subject), 1e-9)
 
 
-def test_no_fit_writes_into_its_rows(subject, iris):
+def test_fit_does_not_modify_its_input(subject, iris):
     X, y = (a.copy() for a in iris)
     X.flags.writeable = y.flags.writeable = False
     fitted = subject.fit(X, y)
@@ -193,7 +193,7 @@ def test_no_fit_writes_into_its_rows(subject, iris):
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
-def test_distances_between_two_rows_at_the_ends(iris, scale):
+def test_distances_of_extreme_samples(iris, scale):
     X, y = iris
     near, far = (GenerativeMetric().fit(s * X, y) for s in (1.0, scale))
     pairs = np.stack([X[:-1], X[1:]], axis=1)
@@ -207,7 +207,7 @@ def test_distances_between_two_rows_at_the_ends(iris, scale):
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e60, 1e150])
-def test_a_bias_that_is_no_number_is_refused_by_name(iris, scale):
+def test_bias_outside_float64_is_an_error(iris, scale):
     X, y = iris
     with pytest.raises(ValueError, match=r"power -6 of the unit of X.*Multiply X by a constant"):
         GenerativeMetric().fit(scale * X, y).bias(scale * X)

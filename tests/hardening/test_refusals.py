@@ -62,14 +62,14 @@ ROWS = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_rows_of_a_fit(entry, name):
+def test_invalid_training_samples(entry, name):
     bad, error, message = ROWS[name]
     labels = Y[: len(bad)] if isinstance(bad, np.ndarray) else Y
     with pytest.raises(error, match=f"(?s){message}"):
         entry.fit(bad, labels)
 
 
-def test_rows_of_a_query(entry):
+def test_invalid_queries_of_every_estimator(entry):
     fitted = entry.fit(X, Y)
     for name, method in entry.queries(fitted).items():
         for kind, (bad, error, message) in ROWS.items():
@@ -201,7 +201,7 @@ def test_invalid_weights(weighted_entry, name):
         weighted_entry.make().fit(X, Y, sample_weight=bad)
 
 
-def test_a_weight_of_zero_is_an_absent_row(weigher, same):
+def test_weight_zero_equals_removing_the_sample(weigher, same):
     weight = np.where(np.arange(30) % 5 == 4, 0.0, 1.0)
     kept = np.flatnonzero(weight)
     some = weigher.make().fit(X, Y, sample_weight=weight)
@@ -212,7 +212,7 @@ def test_a_weight_of_zero_is_an_absent_row(weigher, same):
     same(weigher.answers(some, X), weigher.answers(few, X), 1e-9)
 
 
-def test_which_estimators_take_weights(subject):
+def test_estimators_with_sample_weight(subject):
     assert ("sample_weight" in inspect.signature(subject.make().fit).parameters) == subject.weighted
 
 

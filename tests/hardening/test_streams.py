@@ -44,7 +44,7 @@ def stream(request):
 
 @pytest.mark.parametrize("scale", [2.0**-498, 1.0, 2.0**498])
 @pytest.mark.parametrize("offset", [0.0, 2.0**33])
-def test_the_answer_of_all_rows_at_once(stream, scale, offset):
+def test_batches_equal_all_samples_at_once(stream, scale, offset):
     rows = scale * (np.round(1024 * X) / 1024 + offset)
     expected = GenerativeMetric().fit(rows, Y)
     found = stream(rows, Y)
@@ -52,7 +52,7 @@ def test_the_answer_of_all_rows_at_once(stream, scale, offset):
     np.testing.assert_allclose(found.covariances_, expected.covariances_, rtol=1e-4)
 
 
-def test_batches_of_unlike_sizes_are_refused_or_right(stream):
+def test_batches_of_different_scales_are_correct_or_refused(stream):
     rows = X.copy()
     rows[PARTS[1]] *= 1e-150
     expected = GenerativeMetric().fit(rows, Y).metric_
@@ -70,7 +70,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("row", [0, 70, 119])
-def test_a_bad_row_in_any_batch(stream, name, row):
+def test_invalid_sample_in_any_batch(stream, name, row):
     value, message = BAD[name]
     rows = X.copy()
     rows[row, 3] = value
@@ -108,7 +108,7 @@ class Interrupter:
         sys.settrace(self.before)
 
 
-def test_a_batch_that_is_broken_off_has_not_been_seen():
+def test_interrupted_batch_is_not_counted():
     first, second = (X[:60], Y[:60]), (X[60:], Y[60:])
     expected = GenerativeMetric().partial_fit(*first).partial_fit(*second).metric_
     other = GenerativeMetric().partial_fit(*first)
@@ -124,7 +124,7 @@ def test_a_batch_that_is_broken_off_has_not_been_seen():
     assert metric.metric_stderr_ == other.metric_stderr_
 
 
-def test_a_pass_that_is_broken_off_leaves_the_earlier_fit():
+def test_interrupted_pass_keeps_the_earlier_fit():
     metric = GenerativeMetric().fit(X[:, :3], Y)
     state = dict(vars(metric))
     other = GenerativeMetric()
@@ -137,7 +137,7 @@ def test_a_pass_that_is_broken_off_leaves_the_earlier_fit():
         assert all(vars(metric)[name] is value for name, value in state.items())
 
 
-def test_a_bad_block_leaves_the_earlier_fit():
+def test_invalid_block_keeps_the_earlier_fit():
     metric = in_blocks(X[:, :3], Y)
     state = dict(vars(metric))
     rows = X.copy()
@@ -148,7 +148,7 @@ def test_a_bad_block_leaves_the_earlier_fit():
     assert all(vars(metric)[name] is value for name, value in state.items())
 
 
-def test_dask_refuses_rows_in_memory():
+def test_dask_estimator_refuses_arrays_in_memory():
     pytest.importorskip("dask")
     from genmetric.dask import DaskGenerativeMetric
 

@@ -353,7 +353,7 @@ def test_samples_of_any_scale(wine, size):
     np.testing.assert_allclose(scaled.weights_, plain.weights_, atol=1e-4)
 
 
-def test_tiny_and_odd_sets():
+def test_tiny_and_unusual_data():
     X = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0], [3.0, 5.0], [3.0, 5.0]])
     y = np.array(["a", "a", "b", "c", "c"])
     for strategy in ("ovo", "ovr"):

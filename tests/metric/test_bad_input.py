@@ -198,13 +198,13 @@ def test_invalid_models():
 
 
 @pytest.mark.parametrize("scale", [1e200, 1e-200])
-def test_scales_beyond_squares_are_refused_by_name(scale):
+def test_scales_whose_squares_overflow_are_refused(scale):
     with pytest.raises(ValueError, match=r"spread of about .*Multiply X by a constant"):
         GenerativeMetric().fit(scale * X, Y)
 
 
 @pytest.mark.parametrize("size", [1e155, 1e200])
-def test_rows_too_far_from_every_class(size):
+def test_samples_too_far_from_every_class(size):
     fitted = GenerativeMetric().fit(X, Y)
     with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"not finite.*outliers"):
         fitted.local_metrics(np.full((1, 4), size))
@@ -248,7 +248,7 @@ AWKWARD = {
 @pytest.mark.filterwarnings("ignore:Classes .* have a single sample:UserWarning")
 @pytest.mark.parametrize("shrinkage", [None, "auto", 0.1])
 @pytest.mark.parametrize("name", AWKWARD)
-def test_awkward_rows_have_a_finite_metric(name, shrinkage):
+def test_awkward_samples_have_a_finite_metric(name, shrinkage):
     rows, labels = AWKWARD[name]
     fitted = GenerativeMetric(shrinkage=shrinkage, normalization="determinant").fit(rows, labels)
     for array in (fitted.metric_, fitted.components_, fitted.means_, fitted.covariances_):
@@ -303,7 +303,7 @@ def test_ordinary_data_give_no_warning():
     "name",
     ["constant column", "a class of one row", "two points", "more features than rows", "zeros"],
 )
-def test_awkward_rows_with_an_estimator(name, estimator):
+def test_awkward_samples_with_an_estimator(name, estimator):
     rows, labels = AWKWARD[name]
     model = GaussianModel(covariance_estimator=estimator)
     metric = GenerativeMetric(class_model=model).fit(rows, labels).metric_
@@ -323,7 +323,7 @@ def test_awkward_rows_with_an_estimator(name, estimator):
         "scale 1e150",
     ],
 )
-def test_awkward_rows_with_a_mixture(name):
+def test_awkward_samples_with_a_mixture(name):
     rows, labels = AWKWARD[name]
     model = GaussianMixtureModel(2, random_state=0)
     metric = GenerativeMetric(class_model=model).fit(rows, labels).metric_

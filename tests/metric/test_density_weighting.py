@@ -118,7 +118,7 @@ def test_parameters(wine, combination, parameters):
 
 
 @pytest.mark.parametrize("combination", ["kde", "gmm"])
-def test_summed_anew_each_round_equals_kept(monkeypatch, wine, combination):
+def test_recomputed_local_metrics_equal_kept_ones(monkeypatch, wine, combination):
     X, y = wine
     kept = GenerativeMetric(combination, random_state=0).fit(X, y)
     resolvent = GenerativeMetric(combination, solver="resolvent", class_tol=0, random_state=0).fit(
@@ -140,7 +140,7 @@ def test_same_bits_for_every_number_of_threads(monkeypatch, iris, combination):
     assert np.array_equal(one.weights_, four.weights_)
 
 
-def test_row_order_and_rotation_do_not_matter_to_kde(iris, rng):
+def test_kde_independent_of_order_and_rotation(iris, rng):
     X, y = iris
     metric = GenerativeMetric("kde").fit(X, y)
     order = rng.permutation(len(X))
@@ -185,7 +185,7 @@ def test_sample_weights_are_frequencies_in_gmm(iris):
     np.testing.assert_allclose(weighted.metric_, repeated.metric_, rtol=1e-7)
 
 
-def test_dense_rows_weigh_more_and_far_rows_do_not_vanish(rng):
+def test_dense_samples_have_larger_weights(rng):
     X = np.vstack([rng.standard_normal((80, 3)), [[1e4, 0, 0], [0, -1e6, 0]]])
     y = np.r_[np.arange(80) % 2, 0, 1]
     metric = GenerativeMetric(KernelDensityWeights(bandwidth=1.0), shrinkage=0.5).fit(X, y)
@@ -204,7 +204,7 @@ def test_a_given_bandwidth_is_used(iris):
     np.testing.assert_allclose(broad.metric_, GenerativeMetric().fit(X, y).metric_, rtol=1e-6)
 
 
-def test_held_out_rows_choose_the_bandwidth(iris):
+def test_held_out_samples_select_the_bandwidth(iris):
     X, y = iris
     beside = GenerativeMetric("kde").fit(X[::2], y[::2], X_val=X[1::2])
     alone = GenerativeMetric("kde").fit(X[::2], y[::2])
@@ -236,7 +236,7 @@ def test_a_sample_of_references_in_the_metric(monkeypatch, rng):
     np.testing.assert_allclose(sampled.metric_, exact.metric_, atol=0.05 * exact.metric_.max())
 
 
-def test_held_out_rows_of_gmm_are_absent(iris):
+def test_held_out_samples_of_gmm_are_not_averaged(iris):
     X, y = iris
     metric = GenerativeMetric(GaussianMixtureWeights(validation_fraction=0.25), random_state=5).fit(
         X, y
@@ -249,7 +249,7 @@ def test_held_out_rows_of_gmm_are_absent(iris):
     np.testing.assert_allclose(metric.means_, passed.means_)
 
 
-def test_hold_out_takes_its_share_of_every_class():
+def test_hold_out_is_stratified():
     labels = np.repeat(["a", "b", "c"], [100, 9, 1])
     kept, held = hold_out(np.arange(110), labels, 0.2, np.random.RandomState(0))
     names, counts = np.unique(labels[held], return_counts=True)
@@ -257,7 +257,7 @@ def test_hold_out_takes_its_share_of_every_class():
     assert np.array_equal(np.sort(np.r_[kept, held]), np.arange(110))
 
 
-def test_labels_that_leave_a_class_without_rows(rng):
+def test_labels_that_leave_a_class_without_samples(rng):
     # Every held-out row is of one class, so that all rows take its label.
     X, y = rng.standard_normal((40, 2)), np.arange(40) % 2
     metric = GenerativeMetric("gmm", shrinkage=None)
@@ -267,7 +267,7 @@ def test_labels_that_leave_a_class_without_rows(rng):
 
 
 @pytest.mark.parametrize("combination", ["kde", "gmm"])
-def test_rows_of_two_places(combination):
+def test_samples_at_two_locations(combination):
     X = np.repeat([[0.0, 0.0], [1.0, 2.0]], 10, axis=0)
     with pytest.warns(UserWarning, match="no scatter"):
         metric = GenerativeMetric(combination, random_state=0).fit(X, np.repeat([0, 1], 10))
@@ -311,7 +311,7 @@ def test_bad_parameters(iris, parameters, data, text):
 
 
 @pytest.mark.parametrize("combination", ["kde", "gmm"])
-def test_streams_refuse_rounds(iris, combination):
+def test_streams_refuse_density_weights(iris, combination):
     metric = GenerativeMetric(combination)
     with pytest.raises(ValueError, match='requires combination="uniform"'):
         metric.partial_fit(*iris)
@@ -319,7 +319,7 @@ def test_streams_refuse_rounds(iris, combination):
         metric.fit_batches(lambda: iter([iris]))
 
 
-def test_a_uniform_fit_forgets_the_rounds(iris):
+def test_uniform_fit_removes_density_attributes(iris):
     metric = GenerativeMetric("kde").fit(*iris)
     metric.set_params(combination="uniform").fit(*iris)
     assert metric.n_iter_ == 1

@@ -126,7 +126,7 @@ class TestInputs:
         fitted = GenerativeMetric(n_components=2).fit(*IRIS)
         assert len(fitted.get_feature_names_out()) == 2
 
-    def test_the_input_is_left_alone(self):
+    def test_input_is_not_modified(self):
         X, y = (a.copy() for a in IRIS)
         w = np.arange(150.0)
         GenerativeMetric(np.ones(150)).fit(X, y, w).transform(X)
@@ -163,7 +163,7 @@ class TestEstimator:
         plain = GridSearchCV(KNeighborsClassifier(), {}, cv=3).fit(X, y)
         assert search.best_score_ > plain.best_score_ + 0.15
 
-    def test_a_refit_forgets(self):
+    def test_refit_discards_the_earlier_fit(self):
         X, y = IRIS
         estimator = GenerativeMetric(np.ones(150), n_components=2).fit(X, y)
         estimator.set_params(combination="uniform", n_components=None).fit(X[:, :3], y > 0)

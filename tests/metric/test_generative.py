@@ -93,7 +93,7 @@ class TestTheFormulas:
         np.testing.assert_array_equal(fitted.transform(X), X @ L.T)
         np.testing.assert_allclose(fitted.inverse_transform(fitted.transform(X)), X, atol=1e-9)
 
-    def test_bias_is_the_integrand_of_eq_nn(self, naive):
+    def test_bias_is_the_integrand_of_equation_5(self, naive):
         X, y = random_gaussians(5, 2, 3)
         fitted = GenerativeMetric(shrinkage=None, normalization="determinant").fit(X, y)
         moments = naive.moments(X, y)
@@ -164,7 +164,7 @@ class TestParameters:
         assert whole.metric_stderr_ == 0
 
     @pytest.mark.parametrize("max_samples", [150, 10**9, 1.0])
-    def test_max_samples_of_all_rows(self, max_samples):
+    def test_max_samples_of_all_samples(self, max_samples):
         X, y = random_gaussians(3, 3, 5, n=50)
         w = np.random.default_rng(0).random(150)
         for weights in (None, w):
@@ -173,7 +173,7 @@ class TestParameters:
                 part.metric_, GenerativeMetric().fit(X, y, weights).metric_
             )
 
-    def test_all_rows_have_no_sampling_error(self):
+    def test_no_sampling_error_with_all_samples(self):
         X, y = random_gaussians(3, 3, 5, n=50)
         assert GenerativeMetric().fit(X, y, np.ones(150)).metric_stderr_ == 0
         assert GenerativeMetric(np.ones(150)).fit(X, y).metric_stderr_ == 0
@@ -205,7 +205,7 @@ class TestParameters:
         ).fit(X, y)
         assert difference(scaled.metric_, fitted.metric_) < 1e-12
 
-    def test_priors_of_two_classes_make_no_difference(self):
+    def test_priors_of_two_classes_have_no_effect(self):
         X, y = DATA["two classes"]
         found = GenerativeMetric(priors=[0.1, 0.9]).fit(X, y).metric_
         np.testing.assert_array_equal(found, GenerativeMetric().fit(X, y).metric_)
@@ -245,7 +245,7 @@ class TestParameters:
             S = [OAS().fit(X[y == c]).covariance_ for c in range(3)]
             np.testing.assert_allclose(fitted.covariances_, S, rtol=1e-8)
 
-    def test_covariance_estimator_of_maximum_likelihood_is_no_shrinkage(self):
+    def test_empirical_covariance_equals_no_shrinkage(self):
         X, y = IRIS
         model = GaussianModel(covariance_estimator=EmpiricalCovariance())
         found = GenerativeMetric(class_model=model, normalization="determinant").fit(X, y)
@@ -271,7 +271,7 @@ class TestWeights:
 
     @settings(max_examples=30)
     @given(seed=st.integers(0, 2**32 - 1), shrinkage=st.sampled_from([None, "auto", 0.1]))
-    def test_whole_numbers_are_repeated_rows(self, seed, shrinkage):
+    def test_integer_weights_equal_repeated_samples(self, seed, shrinkage):
         rng = np.random.default_rng(seed)
         X, y = random_gaussians(seed, 3, 3, n=12)
         times = rng.integers(0, 4, len(X))
@@ -283,7 +283,7 @@ class TestWeights:
         assert difference(weighted.metric_, repeated.metric_) < 1e-5
         np.testing.assert_allclose(weighted.means_, repeated.means_, atol=1e-10)
 
-    def test_ones_are_no_weights(self):
+    def test_weights_of_one_equal_no_weights(self):
         X, y = IRIS
         ones = GenerativeMetric().fit(X, y, np.ones(150)).metric_
         assert difference(ones, GenerativeMetric().fit(X, y).metric_) < 1e-12
@@ -318,7 +318,7 @@ class TestInvariance:
     """What must not change the metric beyond rounding."""
 
     @pytest.mark.parametrize("shrinkage", [None, "auto"])
-    def test_row_order_class_names_and_rotation(self, data, shrinkage, rng):
+    def test_sample_order_class_names_and_rotation(self, data, shrinkage, rng):
         X, y = data
         expected = GenerativeMetric(shrinkage=shrinkage).fit(X, y).metric_
         order = rng.permutation(len(X))
@@ -363,7 +363,7 @@ class TestInvariance:
         found = GenerativeMetric().fit(X + 1e10, y).metric_
         assert difference(found, expected) < 1e-4  # numbers at 1e10 are spaced by 2e-6
 
-    def test_duplicate_rows_are_weights(self):
+    def test_duplicate_samples_equal_weights(self):
         X, y = IRIS
         twice = GenerativeMetric(shrinkage=None).fit(np.r_[X, X], np.r_[y, y]).metric_
         assert difference(twice, GenerativeMetric(shrinkage=None).fit(X, y).metric_) < 1e-10
@@ -382,7 +382,7 @@ class TestChunksAndThreads:
             np.testing.assert_array_equal(other.components_, runs[0].components_)
             np.testing.assert_array_equal(other.local_metrics(X), runs[0].local_metrics(X))
 
-    def test_chunk_size_is_rounding(self, monkeypatch):
+    def test_chunk_size_changes_rounding_only(self, monkeypatch):
         X, y = random_gaussians(4, 3, 4, n=200)
         whole = GenerativeMetric().fit(X, y)
         local = whole.local_metrics(X)
@@ -404,7 +404,7 @@ class TestChunksAndThreads:
         assert peak < n * D**2 * 8 / 2  # 72 MB, half of one D x D matrix a row
         assert peak < 2 * genmetric._chunks.CHUNK_BYTES
 
-    def test_same_seed_same_answer(self):
+    def test_same_seed_same_result(self):
         X, y = random_gaussians(3, 3, 5, n=50)
         params = {"class_model": GaussianMixtureModel(2), "max_samples": 50}
         runs = [

@@ -72,7 +72,7 @@ def test_the_metric_in_a_scikit_learn_estimator(fitted):
 
 
 @pytest.mark.parametrize("shapes", [(3, 3), (4, 3), (5, 5)])
-def test_the_metric_refuses_rows_of_another_length(fitted, shapes):
+def test_metric_refuses_samples_of_another_length(fitted, shapes):
     u, v = (np.zeros(n) for n in shapes)
     with pytest.raises(ValueError, match=r"two samples of 4 features; got shapes"):
         fitted.get_metric()(u, v)
@@ -94,7 +94,7 @@ def test_preprocessor_as_array_and_as_function(rng):
 
 
 @pytest.mark.parametrize("indices", [[0, 150], [0.5, 1.0]])
-def test_preprocessor_without_such_rows(indices):
+def test_preprocessor_without_these_indices(indices):
     estimator = GenerativeMetric(preprocessor=X).fit(X, Y)
     with pytest.raises(ValueError, match=r"preprocessor has 150 samples.*integers below 150"):
         estimator.transform(indices)
@@ -121,7 +121,7 @@ def test_distances_of_any_size(fitted, size):
     assert (distances > 0).all()
 
 
-def test_equal_rows_have_distance_zero(fitted):
+def test_equal_samples_have_distance_zero(fitted):
     assert not fitted.pair_distance(X[[[3, 3], [7, 7]]]).any()
 
 

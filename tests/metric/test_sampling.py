@@ -39,7 +39,7 @@ def test_standard_error_covers(solver, weighted):
     assert np.mean(np.array(ratios) < 2) >= 0.95
 
 
-def test_every_row_has_no_error():
+def test_no_error_with_every_sample():
     X, y = data(2, n_rows=100)
     assert GenerativeMetric().fit(X, y).metric_stderr_ == 0
     whole = GenerativeMetric(max_samples=1.0).fit(X, y)
@@ -48,7 +48,7 @@ def test_every_row_has_no_error():
     assert GenerativeMetric(max_samples=len(X) + 5).fit(X, y).metric_stderr_ == 0
 
 
-def test_the_gaussians_see_every_row():
+def test_gaussians_use_every_sample():
     X, y = data(3, n_rows=200)
     sample = GenerativeMetric(max_samples=10, random_state=0).fit(X, y)
     np.testing.assert_array_equal(sample.covariances_, GenerativeMetric().fit(X, y).covariances_)
@@ -74,7 +74,7 @@ def test_auto_stops_at_one_per_cent(weighted):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_auto_takes_all_rows_where_it_must(weighted):
+def test_auto_uses_all_samples_if_needed(weighted):
     X, y = data(5, n_rows=800)
     w = np.random.default_rng(1).integers(1, 3, len(y)).astype(float) if weighted else None
     auto = GenerativeMetric(max_samples="auto", random_state=0).fit(X, y, sample_weight=w)
@@ -83,7 +83,7 @@ def test_auto_takes_all_rows_where_it_must(weighted):
     np.testing.assert_allclose(auto.metric_, full.metric_, rtol=1e-9, atol=1e-9)
 
 
-def test_few_features_are_warned_of():
+def test_few_features_warn():
     X, y = data(7, n_features=3, n_rows=100)
     for max_samples in (50, "auto"):
         with pytest.warns(UserWarning, match="With 3 features"):

@@ -208,7 +208,7 @@ class TestSelection:
         found = select_n_neighbors(search.transform(IRIS[0]), IRIS[1])
         assert search.best_params_["n_neighbors"] == found.n_neighbors
 
-    def test_better_than_the_defaults_where_they_are_bad(self):
+    def test_better_than_poor_defaults(self):
         """Vehicle, where shrinkage increases the error; a third of the samples for training."""
         from genmetric.datasets import load_vehicle
 

@@ -76,7 +76,7 @@ def test_tol_bounds_the_error():
     assert errors[0] <= errors[1] <= errors[2] <= errors[4]
 
 
-def test_rows_of_three_classes_by_nodes(rng, monkeypatch):
+def test_samples_with_three_classes_by_nodes(rng, monkeypatch):
     X, y = gaussian_classes(rng, 3, 8, n_rows=600, spread=0.5)
     _, dense = both(X, y, class_tol=1e-2)
     errors = {}

@@ -222,7 +222,7 @@ def test_partial_fit_over_a_bounded_sample():
     assert 0 < error < 3 * metric.metric_stderr_
 
 
-def test_fit_starts_anew():
+def test_fit_discards_earlier_batches():
     X, y = load_iris(return_X_y=True)
     metric = GenerativeMetric().partial_fit(X[:100], y[:100])
     metric.fit(X, y)
@@ -230,7 +230,7 @@ def test_fit_starts_anew():
     assert_same(metric, GenerativeMetric().fit(X[50:], y[50:]))
 
 
-def test_fit_batches_starts_anew():
+def test_fit_batches_discards_earlier_batches():
     X, y = load_iris(return_X_y=True)
     metric = GenerativeMetric().partial_fit(X[:100], y[:100])
     metric.fit_batches(in_batches(X, y, [60]))
@@ -270,7 +270,7 @@ def assert_same_tally(a, b):
 
 
 @pytest.mark.parametrize("spread", [1e-3, 1.0, 1e6])
-def test_batches_of_unlike_place_and_size(spread, rng):
+def test_batches_of_different_offset_and_scale(spread, rng):
     # Each batch is narrow and far from the others: only the batches together tell the scale.
     centers = 1e3 * rng.normal(size=(6, 1, 3))
     X = (
@@ -284,7 +284,7 @@ def test_batches_of_unlike_place_and_size(spread, rng):
 
 
 @pytest.mark.parametrize("size", [1e-140, 1e-70, 1e70, 1e140])
-def test_a_few_rows_of_another_size(size, rng):
+def test_a_few_samples_of_another_scale(size, rng):
     # The frame of a long batch is made from some of its rows; the others may be far out.
     X = rng.normal(size=(5000, 3))
     X[2501] *= max(1, size)
@@ -325,7 +325,7 @@ def test_label_kinds():
     np.testing.assert_array_equal(both.stats.count, [2] * 6)
 
 
-def test_layout_and_threads_leave_the_bits_alone(rng):
+def test_bits_independent_of_layout_and_threads(rng):
     X = rng.normal(size=(40_000, 5))
     y = rng.integers(3, size=len(X))
     plain = GenerativeMetric().fit_batches(in_batches(X, y, [25_000]))
@@ -343,7 +343,7 @@ def test_many_batches():
 
 
 @pytest.mark.parametrize("base", ["identity", "pooled"])
-def test_accumulators_travel(base):
+def test_accumulators_can_be_pickled(base):
     # As in a recipe for another system: parts are pickled, and each batch is read separately.
     X, y = load_vehicle(return_X_y=True)
     batches = in_batches(X, y, [100, 101, 500])

@@ -84,7 +84,7 @@ def test_transported_metrics_solve_the_problem_in_z(fit, transported):
     np.testing.assert_array_equal(both_signs(Psi), mixed)
 
 
-def test_psi_is_phi_of_the_rows_in_z(rows, plain):
+def test_psi_is_phi_of_the_samples_in_z(rows, plain):
     X, y = rows
     _, Psi, _ = transport(plain, X)
     Z = plain.transform(X)

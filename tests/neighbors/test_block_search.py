@@ -38,7 +38,7 @@ def test_blocks_equal_the_whole(cuts, k, seed, order):
     assert blocks[0].n_rows == 80
 
 
-def test_fewer_rows_than_neighbours():
+def test_fewer_samples_than_neighbours():
     found = BlockNeighbors.of(np.zeros((2, 3)), np.eye(3), 5)
     assert found.distances.shape == found.indices.shape == (2, 3)
     both = found.merge(BlockNeighbors.of(np.zeros((2, 3)), 2 * np.eye(3), 5))
@@ -47,7 +47,7 @@ def test_fewer_rows_than_neighbours():
 
 
 @pytest.mark.parametrize("n_queries", [1, 300])
-def test_close_rows_are_measured_by_differences(n_queries, rng):
+def test_close_samples_are_measured_by_differences(n_queries, rng):
     # Rows 1e-9 apart, far from the centre: products of matrices do not separate them.
     queries = 3.0 + 1e-3 * rng.normal(size=(n_queries, 5))
     rows = np.repeat(queries[:1], 50, axis=0) + 1e-9 * np.arange(50)[::-1, None]

@@ -126,7 +126,7 @@ def test_difference(problem, k):
     st.sampled_from([0.01, 1.0]),
     forms,
 )
-def test_prediction_finds_the_least_energy(problem, k, margin, push, crowded, form):
+def test_prediction_finds_the_lowest_energy(problem, k, margin, push, crowded, form):
     X, y, queries = problem
     model, *_ = model_of(X, y, k, margin, push, form)
     with pytest.MonkeyPatch.context() as patch:
@@ -165,7 +165,7 @@ def classes(rng, n_rows, n_classes, n_features=6):
 
 @pytest.mark.parametrize("form", ["one-sided", "three-term", "two-term"])
 @pytest.mark.parametrize("scale", [0.0, 0.3, 1.0, 10.0])
-def test_bounds_decide_most_and_never_wrongly(rng, scale, form):
+def test_bounds_decide_most_queries_correctly(rng, scale, form):
     X, y = classes(rng, 3000, 7)
     rows = ClassRows.of(X[:2500], y[:2500], 7)
     targets, nearest_other = training_neighbors(rows, 3)

@@ -292,7 +292,7 @@ def test_invalid_input():
             method(X[:, :3])
 
 
-def test_far_rows():
+def test_distant_samples():
     model = EnergyClassifier().fit(X, Y)
     far = 1e9 * (X[:100:99] - X.mean(axis=0))  # of classes 0 and 1, seen from the middle
     assert model.predict(far).tolist() == KNeighborsClassifier(1).fit(X, Y).predict(far).tolist()

@@ -91,7 +91,7 @@ def test_two_tight_clusters_far_from_each_other():
     np.testing.assert_allclose(distances, true, atol=1e-12)
 
 
-def test_float32_alone_would_not_do(monkeypatch):
+def test_float32_distances_are_not_enough(monkeypatch):
     monkeypatch.setattr(faiss_search, "_uncertain", lambda *_, **__: np.zeros(1, bool))
     rows = 1e-6 * clusters(1000, 6, n_clusters=1)
     rows[::2] += 1e3
@@ -100,7 +100,7 @@ def test_float32_alone_would_not_do(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["flat", "ivf"])
-def test_many_rows_in_the_plane(kind, monkeypatch):
+def test_many_samples_in_the_plane(kind, monkeypatch):
     # Neighbours are so near that float32 takes others for them; a few more settle it.
     monkeypatch.setattr(faiss_search, "nearest_neighbors", None)
     rows = np.random.default_rng(0).uniform(size=(40_000, 2))
@@ -111,7 +111,7 @@ def test_many_rows_in_the_plane(kind, monkeypatch):
     assert found == 1 if kind == "flat" else found > 0.95
 
 
-def test_an_outlier_is_no_burden(monkeypatch):
+def test_outliers_do_not_add_candidates(monkeypatch):
     monkeypatch.setattr(faiss_search, "nearest_neighbors", None)
     rows = clusters(1000, 16)
     rows[0] = 1e4
@@ -135,7 +135,7 @@ def test_queries_far_away():
     levels=st.sampled_from([1, 2, 5, 1000]),
     data=st.data(),
 )
-def test_ties_and_few_rows(n, d, kind, levels, data):
+def test_ties_and_few_samples(n, d, kind, levels, data):
     # Whatever the index misses, there are k different rows, in order, with true distances.
     rng = np.random.default_rng(data.draw(st.integers(0, 100)))
     rows = rng.integers(levels, size=(n, d)).astype(float)
@@ -215,7 +215,7 @@ def test_before_estimators_of_scikit_learn():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("duplicate", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
-def test_copies_answer_the_same(kind, duplicate):
+def test_copies_give_the_same_result(kind, duplicate):
     rows = clusters(500, 5)
     model = FaissNeighborsTransformer(4, index=kind, random_state=0).fit(rows)
     again = duplicate(model)
@@ -225,7 +225,7 @@ def test_copies_answer_the_same(kind, duplicate):
     assert repr(duplicate(clone(model))) == repr(clone(model))
 
 
-def test_float32_rows_stay_float32():
+def test_float32_samples_stay_float32():
     rows = clusters(500, 5).astype(np.float32)
     model = FaissNeighborsTransformer(4).fit(rows)
     assert model._rows.dtype == np.float32
@@ -254,7 +254,7 @@ def test_invalid_parameters(parameters, match):
         FaissNeighborsTransformer(**parameters).fit(clusters(20, 3))
 
 
-def test_more_neighbours_than_rows():
+def test_more_neighbours_than_samples():
     model = FaissNeighborsTransformer(20).fit(clusters(20, 3))
     assert model.kneighbors(clusters(2, 3))[1].shape == (2, 20)
     with pytest.raises(ValueError, match="one more than the parameter"):

@@ -54,7 +54,7 @@ def test_without_interpolation_it_is_euclidean():
     np.testing.assert_array_equal(ours.predict(Z[600:]), theirs.predict(Z[600:]))
 
 
-def test_local_metrics_help_where_classes_have_shapes():
+def test_local_metrics_help_if_class_shapes_differ():
     Z, y = load_wine(return_X_y=True)
     Z = StandardScaler().fit_transform(Z)
     names = np.array(["red", "rosé", "white"])[y]
@@ -63,7 +63,7 @@ def test_local_metrics_help_where_classes_have_shapes():
     assert model.score(Z[1::2], names[1::2]) > 0.93
 
 
-def test_training_rows_are_not_their_own_neighbours(naive):
+def test_training_samples_are_not_their_own_neighbours(naive):
     model = LocalMetricClassifier(3, shrinkage=0.1).fit(X[TRAIN], Y[TRAIN])
     distances, rows = model.kneighbors()
     for i, x in enumerate(X[TRAIN]):
@@ -86,7 +86,7 @@ def test_kneighbors_has_the_arguments_of_scikit_learn():
 
 
 @pytest.mark.parametrize("n_jobs", [2, 3, -1])
-def test_the_answer_does_not_depend_on_n_jobs(monkeypatch, n_jobs):
+def test_result_does_not_depend_on_n_jobs(monkeypatch, n_jobs):
     one = LocalMetricClassifier().fit(X, Y)
     monkeypatch.setattr(_chunks, "CHUNK_BYTES", 2**16)
     many = LocalMetricClassifier(n_jobs=n_jobs).fit(X, Y)
@@ -138,7 +138,7 @@ def test_class_models():
     np.testing.assert_array_equal(first[0], second[0])
 
 
-def test_a_class_of_one_row_and_constant_columns():
+def test_class_of_one_sample_and_constant_features():
     Z = np.c_[X, np.ones(150)]
     y = Y.copy()
     y[0] = 3

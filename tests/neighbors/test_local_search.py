@@ -75,7 +75,7 @@ def test_bounds_are_never_above_the_distance(problem):
         assert (bounds[i] <= exact * (1 + 1e-6) + 1e-30).all()
 
 
-def test_bounds_are_tight_where_all_eigenvectors_lead(rng):
+def test_bounds_are_tight_with_all_eigenvectors(rng):
     rows, queries = rng.normal(size=(50, N_LEADING)), rng.normal(size=(6, N_LEADING))
     a, U = metrics(rng, 6, N_LEADING, 2.0)
     bounds = lower_bounds(bound_coefficients(queries, a, U), SearchRows.of(rows).columns)
@@ -100,7 +100,7 @@ def test_neighbours_are_those_of_the_loop(problem, k, exclude_some):
         assert found.indices.tolist() == indices
 
 
-def test_rows_beyond_the_first_candidates_are_found(rng):
+def test_neighbours_beyond_the_first_candidates_are_found(rng):
     # Twelve large eigenvalues, four of them in the bound: it ranks the rows badly.
     n_features = 24
     rows, queries = rng.normal(size=(2000, n_features)), rng.normal(size=(20, n_features))
@@ -115,7 +115,7 @@ def test_rows_beyond_the_first_candidates_are_found(rng):
     assert max(rank) > 16  # so that the first candidates alone would have missed one
 
 
-def test_equal_distances_come_in_row_order():
+def test_equal_distances_are_ordered_by_index():
     rows = np.repeat(np.eye(3), 40, axis=0)
     rows -= rows.mean(axis=0)
     a, U = np.ones((1, 3)), np.eye(3)[None]
@@ -124,7 +124,7 @@ def test_equal_distances_come_in_row_order():
     assert found.indices[0, 40:].tolist() == list(range(10))
 
 
-def test_most_rows_are_ruled_out(rng):
+def test_most_samples_are_excluded(rng):
     n_features = 20
     rows = rng.normal(size=(5000, n_features))
     a, U = metrics(rng, 30, n_features, 1.0)

@@ -149,7 +149,7 @@ def test_clusters(dtype, offset, iris):
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_estimators_without_onnx_form_are_refused(model, iris):
+def test_estimators_that_cannot_be_converted_are_refused(model, iris):
     X, y = iris
     with pytest.raises(NotImplementedError, match=f"{type(model).__name__} cannot be converted"):
         skl2onnx.to_onnx(model.fit(X, y), X[:1])

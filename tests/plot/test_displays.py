@@ -148,7 +148,7 @@ def test_neighbors_are_the_nearest(rows):
     assert list(display.row_names) == [3, 70]
 
 
-def test_copies_of_a_row_are_neighbors_and_it_is_not(rows):
+def test_copies_of_a_sample_are_neighbors_but_not_itself(rows):
     X, y = rows
     X = np.repeat(X[:4], 30, axis=0)
     y = np.repeat(["a", "b", "c", "a"], 30)
@@ -158,7 +158,7 @@ def test_copies_of_a_row_are_neighbors_and_it_is_not(rows):
     assert display.before.shape[1] == 5
 
 
-def test_examples_go_from_most_helped_to_most_harmed(rows):
+def test_examples_go_from_largest_gain_to_largest_loss(rows):
     X, y = rows
     metric = GenerativeMetric().fit(X[::2], y[::2])
     display = NeighborsDisplay.from_estimator(
@@ -174,7 +174,7 @@ def test_examples_go_from_most_helped_to_most_harmed(rows):
         NeighborsDisplay.from_estimator(metric, X, y, X_reference=X)
 
 
-def test_many_rows_are_drawn_at_random_and_it_is_said(rows):
+def test_large_data_is_subsampled_and_reported(rows):
     X, y = rows
     model = GenerativeMetric().fit(X, y)
     one, two, other = (
@@ -203,7 +203,7 @@ def test_one_feature_lies_on_a_line(rng):
 
 
 @pytest.mark.parametrize("n_classes", [10, 26])
-def test_many_classes_are_named_in_the_picture(rng, n_classes):
+def test_many_classes_are_labelled_in_the_figure(rng, n_classes):
     y = np.arange(10 * n_classes) % n_classes
     X = rng.normal(size=(len(y), 3)) + 3 * y[:, None]
     model = GenerativeMetric().fit(X, y)

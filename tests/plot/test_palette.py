@@ -34,14 +34,14 @@ def test_zero_is_transparent_and_the_ends_are_not():
 
 
 @given(st.text(), st.integers(4, 30))
-def test_a_plain_name_is_one_short_line_that_can_be_written(name, width):
+def test_plain_name_is_one_short_line(name, width):
     text = plain_name(name, width=width)
     assert 1 <= len(text) <= max(width, len("(no name)"))
     assert text.splitlines() == [text]
     text.encode("utf-8")
 
 
-def test_what_is_plain_stays():
+def test_plain_names_are_unchanged():
     assert plain_name("mean radius (µm)") == "mean radius (µm)"
     assert plain_name("a\u202eb\x00c") == "ab c"
     assert plain_name("\ud800") == "\ufffd"

@@ -182,7 +182,7 @@ def test_the_report_reads_well(browser, report, scheme):
     assert paper > 0.95 if scheme == "light" else paper < 0.15
 
 
-def test_tables_and_pictures_are_there(browser, report):
+def test_tables_and_figures_are_present(browser, report):
     browser.show(report, "light")
     count = "return document.querySelectorAll(arguments[0] || '{}').length"
     assert browser.run(count.format("main section")) == 11
@@ -204,7 +204,7 @@ def test_tables_and_pictures_are_there(browser, report):
     )
 
 
-def test_no_text_is_cut_off_or_lies_on_another(browser, report):
+def test_no_text_is_cut_off_or_overlaps(browser, report):
     browser.show(report, "light")
     assert browser.run(LAYOUT) == []
 

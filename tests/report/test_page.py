@@ -45,7 +45,7 @@ def full_page(text):
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\x00\r"), min_size=1))
-def test_any_text_is_text(text):
+def test_any_text_is_escaped(text):
     plain, other = Reader(full_page("text").render()), Reader(full_page(text).render())
     assert other.tags == plain.tags
     assert "".join(other.text).count(without_directions(text)) >= 8
@@ -68,7 +68,7 @@ def test_a_script_stays_text():
     assert "49" not in "".join(t for t in reader.text if "alert" in t)
 
 
-def test_nothing_comes_from_elsewhere():
+def test_nothing_is_loaded_from_elsewhere():
     page = Page("t")
     with page_style():
         figure = Figure()
@@ -124,7 +124,7 @@ def draw():
     return figure
 
 
-def test_figures_follow_the_page_and_do_not_meet():
+def test_ids_of_figures_do_not_collide():
     page = Page("t")
     page.section("a").figure(draw()).figure(draw())
     page.section("b").figure(draw())
@@ -156,7 +156,7 @@ def test_the_same_page_twice_is_the_same():
     assert render() == render()
 
 
-def test_the_style_of_the_user_is_left_alone_and_not_seen():
+def test_user_style_has_no_effect_and_is_kept():
     import matplotlib as mpl
 
     with mpl.rc_context({"axes.facecolor": "black", "font.size": 40, "lines.linewidth": 9}):
@@ -193,7 +193,7 @@ def test_no_such_folder(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="file modes are those of POSIX")
-def test_a_page_can_be_read_by_those_who_read_new_files(tmp_path):
+def test_new_page_has_default_permissions(tmp_path):
     mask = os.umask(0o022)
     try:
         path = Page("t").write(tmp_path / "page.html")

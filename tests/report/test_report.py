@@ -261,7 +261,7 @@ def test_a_metric_with_given_weights_is_not_fitted_again(made, tmp_path):
     assert "samples that the metric was fitted on" in html
 
 
-def test_a_method_without_a_matrix_says_so(made, tmp_path):
+def test_method_without_a_matrix_is_reported(made, tmp_path):
     X, y = made.rows(60, 4)
     metric = QuantileTransformer(n_quantiles=10).fit(X)
     html = write_report(

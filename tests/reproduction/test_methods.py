@@ -70,7 +70,7 @@ def scripted(*wrong):
     return method, fits
 
 
-def test_the_first_of_least_validation_error_is_chosen():
+def test_first_candidate_with_the_lowest_error_is_selected():
     method, fits = scripted(5, 2, 3, 2, 4)
     outcome = tune(method, fits)
     assert outcome.chosen == {"i": 1}
@@ -139,7 +139,7 @@ def test_a_metric_is_fitted_once(fits, monkeypatch):
     assert len(calls) == 1
 
 
-def test_gmm_is_given_the_validation_rows(fits, monkeypatch):
+def test_gmm_gets_the_validation_samples(fits, monkeypatch):
     seen = {}
     fit = GenerativeMetric.fit
 
@@ -167,7 +167,7 @@ def test_estimators_with_a_grid(fits):
     assert outcome.test == pytest.approx(100 * (1 - score))
 
 
-def test_kernels_share_their_work_and_choose_the_fewest_regions(fits, monkeypatch):
+def test_kernels_are_shared_and_ties_go_to_fewer_regions(fits, monkeypatch):
     monkeypatch.setattr("genmetric.reproduction._methods.C_GRID", (0.5, 8.0))
     fixed = {
         p: KernelCombination(name=f"mkl-{p}", title="", family="k", regions=(p,)).run(fits)
@@ -208,7 +208,7 @@ def test_seconds(fits):
     assert outcome.extra == {"fits": 2}
 
 
-def test_fewer_rows_than_neighbours():
+def test_fewer_samples_than_neighbours():
     X, y = make_blobs(30, 2, centers=2, random_state=0)
     fits = Fits(split_parts(X, y, 0, None))
     outcome = InMetric(name="m", title="m", family="m").run(fits, refit=True)
@@ -220,7 +220,7 @@ def test_rank_of_a_metric_is_recorded(fits):
     assert method.run(fits).extra["rank"]["1e-06"] <= 4
 
 
-def test_protocol_knows_the_grid_and_not_the_title():
+def test_protocol_depends_on_the_grid_not_the_title():
     base = InMetric(name="m", title="m", family="m", metrics=(({}, PLAIN),))
     other = [
         InMetric(name="m", title="m", family="m", metrics=(({}, GenerativeMetric()),)),

@@ -37,12 +37,12 @@ def test_given_sizes():
 
 
 @pytest.mark.parametrize(("n", "sizes"), [(3, None), (10, (8, 2)), (10, (0, 2))])
-def test_too_few_rows(n, sizes):
+def test_too_few_samples(n, sizes):
     with pytest.raises(ValueError, match="leave no test samples"):
         split_rows(n, 0, sizes)
 
 
-def test_parts_hold_matching_rows():
+def test_parts_have_matching_samples():
     X = np.arange(40.0)[:, None] * [1, 2]
     parts = split_parts(X, np.arange(40), 1, None)
     for rows, classes in parts.values():
@@ -56,12 +56,12 @@ def test_small_sets_fill_the_cube():
     assert np.array_equal(y, load_dataset("vehicle").target)
 
 
-def test_unscaled_set_is_as_it_comes():
+def test_unscaled_dataset_is_unchanged():
     X, _ = load_problem(PROBLEMS["letters-original"])
     assert np.array_equal(X, load_dataset("letter").data)
 
 
-def test_every_problem_has_a_data_set_and_a_test_part():
+def test_every_problem_has_a_dataset_and_test_samples():
     assert {*SMALL, *LARGE} < set(PROBLEMS)
     for problem in PROBLEMS.values():
         n = CATALOGUE[problem.dataset].n_samples

@@ -34,7 +34,7 @@ def test_plan_has_the_papers_splits():
     assert len(tasks_of(["euclidean"])) == 60
 
 
-def test_plan_leaves_out_what_is_done():
+def test_plan_skips_finished_tasks():
     key = Key("iris", "uni", 0, protocol(PROBLEMS["iris"], tasks_of()[0].methods[0]))
     done = [key]
     for method in SMALL.methods:
@@ -85,7 +85,7 @@ def test_scores_do_not_depend_on_the_number_of_processes(tmp_path):
     assert found[0] == found[1]
 
 
-def test_a_failure_is_told_and_the_rest_runs(tmp_path):
+def test_failure_is_reported_and_others_run(tmp_path):
     broken = Estimators(name="broken", title="", family="broken", estimator=InMetric, grid=({},))
     whole = InMetric(name="whole", title="", family="whole", decision=Votes((1,)))
     experiment = Experiment(name="e", title="e", problems=("iris",), methods=(broken, whole))
@@ -123,7 +123,7 @@ print("end")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
-def test_kill_9_and_go_on(tmp_path):
+def test_resume_after_kill(tmp_path):
     path = tmp_path / "scores.jsonl"
     command = [sys.executable, "-c", RUN, str(path)]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
@@ -152,7 +152,7 @@ def test_a_change_of_the_protocol_makes_scores_stale(tmp_path, monkeypatch):
     assert len(tasks_of(["euclidean"], n_splits=1, done=store.read())) == 2
 
 
-def test_a_new_problem_is_a_line(tmp_path, monkeypatch):
+def test_new_problem_is_one_entry(tmp_path, monkeypatch):
     problem = dataclasses.replace(PROBLEMS["iris"], name="cancer", dataset="breast_cancer")
     monkeypatch.setitem(PROBLEMS, "cancer", problem)
     method = InMetric(name="euclidean", title="Euclidean", family="euclidean")

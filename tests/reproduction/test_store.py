@@ -21,11 +21,11 @@ def store(tmp_path):
     return Store(tmp_path / "deep" / "scores.jsonl")
 
 
-def test_no_file_is_no_record(store):
+def test_missing_file_has_no_records(store):
     assert store.read() == {}
 
 
-def test_what_goes_in_comes_out(store):
+def test_store_round_trip(store):
     records = [record(0), record(1, refit=2.0), record(2)]
     store.append(records[:2])
     store.append(records[2:])
@@ -37,13 +37,13 @@ def test_nothing_appended_writes_nothing(store):
     assert not store.path.exists()
 
 
-def test_the_last_of_one_key_counts(store):
+def test_last_score_of_a_key_is_used(store):
     store.append([record(0, test=1.0), record(0, test=2.0)])
     assert [r.test for r in store.read().values()] == [2.0]
 
 
 @given(cut=st.integers(1, 200))
-def test_a_torn_line_loses_itself_alone(tmp_path_factory, cut):
+def test_incomplete_line_is_skipped(tmp_path_factory, cut):
     store = Store(tmp_path_factory.mktemp("torn") / "scores.jsonl")
     store.append([record(0), record(1, note="ångström")])
     whole = store.path.read_bytes()
@@ -76,7 +76,7 @@ for i in range(100_000):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
-def test_kill_9_loses_nothing_that_was_reported(tmp_path):
+def test_kill_keeps_all_reported_scores(tmp_path):
     path = tmp_path / "scores.jsonl"
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True

@@ -77,7 +77,7 @@ def test_main_table():
     assert "Splits: 3." in table.note
 
 
-def test_numbers_of_splits_are_told():
+def test_number_of_splits_is_reported():
     records = records_of(SMALL, ["iris", "wine"])
     fewer = {k: r for k, r in records.items() if k.method != "nca" or k.split == 0}
     assert "Splits: 3; NCA 1 on Wine, Iris." in main_table(collect(SMALL, fewer)).note
@@ -142,7 +142,7 @@ def test_rich():
         assert text in console.file.getvalue()
 
 
-def test_a_narrow_terminal_loses_nothing():
+def test_narrow_terminal_shows_all_cells():
     from rich.console import Console
 
     results = collect(SMALL, records_of(SMALL, SMALL.problems))
@@ -191,7 +191,7 @@ def test_files_and_page(tmp_path):
     assert "M_E^UNI" in page
 
 
-def test_a_page_keeps_its_head(tmp_path):
+def test_page_keeps_its_introduction(tmp_path):
     results = collect(SMALL, records_of(SMALL, ["iris", "wine"]))
     page = tmp_path / "small.md"
     page.write_text("# By hand\n\nWhy.\n\n<!-- tables -->\nold")

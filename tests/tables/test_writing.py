@@ -63,7 +63,7 @@ def test_quotes_only_where_they_are_needed():
     assert not out.closed
 
 
-def test_floats_lose_nothing(tmp_path, rng):
+def test_floats_are_exact(tmp_path, rng):
     values = rng.standard_normal(1000) * 10.0 ** rng.integers(-300, 300, 1000)
     path = write(tmp_path / "t.csv", {"x": values})
     assert (read_table(path)["x"].to_numpy() == values).all()
@@ -74,7 +74,7 @@ def test_compressed_text_is_plain_gzip(tmp_path):
     assert gzip.decompress(path.read_bytes()).split() == [b"x", b"1", b"2.5"]
 
 
-def test_short_numbers_are_for_people():
+def test_text_formats_have_short_numbers():
     values = np.array([0.6190476190476191, 1 / 3e7, 123456.789, 0.0, np.nan, -2.00049])
     shown = TableWriter(io.BytesIO(), "t.csv").short(values)
     np.testing.assert_array_equal(shown, [0.619, 3.333e-8, 123457.0, 0.0, np.nan, -2.0])

@@ -236,7 +236,7 @@ class TestDifficultData:
         ):
             np.testing.assert_array_equal(converged_lmnn().fit(X, labels).components_, expected)
 
-    def test_same_rows_in_two_classes(self):
+    def test_same_samples_in_two_classes(self):
         X = np.repeat(IRIS[0][:50], 2, axis=0)
         fitted = converged_lmnn().fit(X, np.arange(100) % 2)
         assert np.isfinite(fitted.metric_).all()

@@ -91,7 +91,7 @@ def test_float32_where_it_is_exact_enough(rng):
     counts=st.lists(st.integers(0, 9), min_size=1, max_size=12),
     at_once=st.integers(1, 12),
 )
-def test_pieces_hold_all_pairs_and_whole_rows(counts, at_once):
+def test_pieces_contain_all_pairs_and_whole_samples(counts, at_once):
     rows = np.repeat(np.arange(len(counts)), counts) + 5
     pairs = Pairs(slice(5, 5 + len(counts)), rows, np.arange(len(rows)))
     with pytest.MonkeyPatch.context() as patch:

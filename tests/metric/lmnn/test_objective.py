@@ -123,7 +123,7 @@ def test_counts_violated_triplets():
     assert found.value == 0.5 * 2 + 0.5 * 1.75
 
 
-def test_order_of_the_rows():
+def test_order_of_the_samples():
     X, codes, targets, rng = case(1)
     L = rng.normal(size=(3, 3))
     value, gradient = lmnn_objective(L, X, codes, targets)
@@ -212,7 +212,7 @@ class TestTheActiveSet:
             np.testing.assert_allclose(streamed.gradient, kept.gradient, rtol=1e-11)
 
 
-def test_no_array_of_rows_by_rows(monkeypatch, rng):
+def test_no_array_of_samples_by_samples(monkeypatch, rng):
     # All pairs are impostors: their indices alone would be 8 times the 64 MB of N² floats.
     n = 2000
     X, codes = 1e-3 * rng.normal(size=(n, 3)), np.arange(n) % 2

@@ -139,7 +139,7 @@ def test_callback_sees_every_iteration_and_can_stop():
     assert minimize_objective(problem, L, max_iter=3).reason == "max_iter"
 
 
-def test_scale_of_the_rows():
+def test_scale_of_the_samples():
     problem, L = case(10)
     found = minimize_objective(problem, L)
     scaled = Problem.of(8 * problem.X, np.repeat([0, 1, 2], 40), problem.targets)
