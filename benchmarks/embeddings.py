@@ -1,11 +1,11 @@
 """Compare maps of embeddings for search: seen and unseen classes, all dimensions and 64.
 
-    python benchmarks/embeddings.py                        # all data sets
+    python benchmarks/embeddings.py                        # all datasets
     python benchmarks/embeddings.py --sets directions --methods adapter,lda
 
-Three of the data sets are computed from a seed or from MNIST; ``sections`` is a file of embeddings
+Three of the datasets are computed from a seed or from MNIST; ``sections`` is a file of embeddings
 (X, y and is_train). Both files are read from ``--data`` or the environment variable GENMETRIC_DATA,
-and data sets without their file are left out. The tables of docs/results/embeddings.md are the
+and datasets without their file are left out. The tables of docs/results/embeddings.md are the
 output of this script.
 """
 

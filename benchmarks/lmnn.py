@@ -90,7 +90,7 @@ def error_rate(L, X, y, X_test, y_test):
 
 
 def compare_few_samples(arguments):
-    """Print a table of error rates on data sets with fewer than 10 samples per feature.
+    """Print a table of error rates on datasets with fewer than 10 samples per feature.
 
     Splits are the outer loop, and each error is one line of the file of ``--store``, so that an
     interrupted run continues where it stopped and can be tabulated at any time. The errors of a
@@ -229,7 +229,7 @@ def main():
     parser.add_argument("study", choices=["few", "speed", "classes"])
     parser.add_argument("--peer", help="Python interpreter of an environment with metric-learn")
     parser.add_argument("--splits", type=int, default=20, help="random splits of 'few'")
-    parser.add_argument("--sets", help="data sets of 'few', separated by semicolons")
+    parser.add_argument("--sets", help="datasets of 'few', separated by semicolons")
     parser.add_argument("--store", help="file of the results of 'few', one JSON line per error")
     parser.add_argument("--minutes", type=float, default=60, help="time limit of 'few'")
     parser.add_argument("--classes", type=int, default=600, help="classes of 'classes'")

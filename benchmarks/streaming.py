@@ -92,7 +92,7 @@ def work(what, path, n_jobs, max_samples):
 
 def streaming(n_rows=10_000_000):
     """Time and memory of a fit of many rows against those of reading them."""
-    columns = ["file", "GB", "what", "seconds", "of processors", "rows a second"]
+    columns = ["file", "GB", "what", "seconds", "of processors", "samples per second"]
     columns += ["against the bound", "peak MB"]
     table = Table(
         f"{n_rows / 1e6:g} million rows of {N_FEATURES} columns, {N_CLASSES} classes",

@@ -1,7 +1,7 @@
 """Words that readers who know scikit-learn stumble over do not come back.
 
-Each pattern has a replacement in plain technical English. Run ``python tests/test_words.py
-FILE...`` to check files, as pre-commit does.
+Each pattern has a replacement in plain technical English. Run ``python tests/test_words.py FILE...``
+to check files, as pre-commit does.
 """
 
 import re
@@ -17,28 +17,72 @@ PATTERNS = {
     r"\b(?:alone|lone)\b": "only, single",
     r"\bparted\b": "split, divided",
     r"\b(?:errs|classed|dear)\b": "has an error of, classified, expensive",
+    r"\b(?:mended|spoilt)\b": "fixed, better, worse",
     r"\bin vain\b": "without success",
     r"\bin earnest\b": "name what is done",
     r"\bnobody\b": "not measured, not used",
     r"\band the like\b": "and others like it, for example",
     r"\b(?:come|comes|coming) to rest\b": "converge",
     r"\b(?:stand|stands|stood) still\b": "converge",
+    r"\b(?:is|are) sought\b": "is searched",
+    r"\b(?:by itself|by themselves)\b": "automatically, on its own",
+    r"(?<!multiple )\bdata sets?\b(?! [\d{])": "dataset",
+    r"\bunlike (?:covariances?|sizes?|places?|scales?)\b": "different",
     r"(?<![Tt]here )\b(?:is|are|was|were) no (?!longer\b|more\b|warning\b|larger\b|smaller\b|better\b)": (
         "is not a"
     ),
+    r"\b(?:takes|take) no (?!longer|more|part)": "does not accept, does not have",
     r"[Ww]here X has such": "when X has feature names",
     r"(?m)^\s*(?:#\s*|\"\"\"|help=\")?Of (?:chance|the|what|sum|each|all|an?)\b": (
         "a description that stands on its own"
     ),
     r"\bso many\b": "this number of",
-    r"\b(?:one|line|lines|once|bytes|ms|s|seconds?|microseconds?|µs|kB|MB|GB|Gaussians?|metric|matrix"
-    r"|covariance|label|number|D²|D³|N²|D) an? (?:class|classes|row|sample|point|query|method|feature"
-    r"|chunk|fold|column|thread|call|cell|split|set|block|worker|candidate|gradient)\b": ("per"),
+    r"\b(?:one|line|lines|once|loaders?|bytes|ms|s|seconds?|microseconds?|µs|us|kB|MB|GB|Gaussians?|metric"
+    r"|matrix|covariance|label|number|D²|D³|N²|D) an? (?:class|classes|row|sample|point|query|method"
+    r"|feature|chunk|fold|column|thread|call|cell|split|set|data set|dataset|block|worker|candidate"
+    r"|gradient|iteration)\b": "per",
+    r"\b(?:rows|queries|samples|calls|vectors) a (?:second|class|query)\b": "per",
     r"\beqs?\. ?[a-z]\w*[A-Z]\w*|\b(?:eMaha2?|eLMNN|eAsymp|eNN|eLocalSDP|eLocal|eConvex|eUniform|thUniform"
     r"|eNonlinear|eMKL|eBaseline|sProof|sKDE|aDensity|sUn|sOther|sExpDetail|eq:MetricEffect)\b": (
         "the number of the equation in arXiv:1109.3940v1"
     ),
 }
+
+#: Tables have rows, estimators have samples.
+ROWS = {
+    r"\b(?:[Tt]raining|[Tt]est|[Vv]alidation|[Hh]eld-out|[Ll]eft-out|[Uu]nseen) rows?\b": "samples",
+    r"\brows of (?:a class|each class|another class|other classes|X|y|the training data)\b": "samples",
+}
+
+#: Parts of the repository that speak of tables, where rows are meant.
+TABLES = (
+    "src/genmetric/tables",
+    "src/genmetric/cli",
+    "src/genmetric/comparison/_result.py",
+    "src/genmetric/plot",
+    "src/genmetric/report",
+    "src/genmetric/reproduction",
+    "src/genmetric/datasets/data",
+    "docs/command_line.md",
+    "docs/tables.md",
+    "docs/report.md",
+    "docs/results",
+    "docs/getting_started.md",
+    "benchmarks",
+    "tests",
+)
+
+#: Symbols of the paper, and the parts of the repository that may use them.
+SYMBOLS = {
+    r"M(?:_E)?\^(?:UNI|KDE|GMM)|GLM\^INT|LMNN_E\b": "a name; symbols are in docs/equations.md"
+}
+PAPER = (
+    "src/genmetric/reproduction",
+    "src/genmetric/comparison/_methods.py",
+    "docs/equations.md",
+    "docs/results",
+    "tests",
+)
 
 #: Texts that the patterns are checked in; this file and third-party texts are not.
 FOLDERS = {
@@ -47,7 +91,15 @@ FOLDERS = {
     "examples": ("*.py", "*.rst"),
     "benchmarks": ("*.py",),
 }
-PAGES = ("README.md", "CONTRIBUTING.md", "RELEASING.md", "SECURITY.md", "noxfile.py", "Makefile")
+PAGES = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "RELEASING.md",
+    "SECURITY.md",
+    "noxfile.py",
+    "Makefile",
+)
 BUILT = ("docs/_build", "docs/generated", "docs/auto_examples")
 
 
@@ -61,9 +113,12 @@ def checked_files():
     yield from (ROOT / page for page in PAGES if (ROOT / page).is_file())
 
 
-def problems(text):
+def problems(text, place=""):
     """Line number, words found and advice for every match."""
-    for pattern, instead in PATTERNS.items():
+    patterns = dict(PATTERNS)
+    patterns |= {} if place.startswith(TABLES) else ROWS
+    patterns |= {} if place.startswith(PAPER) else SYMBOLS
+    for pattern, instead in patterns.items():
         for match in re.finditer(pattern, text):
             line = text.count("\n", 0, match.start()) + 1
             yield line, match.group().strip(), instead
@@ -74,8 +129,15 @@ def check(paths):
     return [
         f"{path}:{line}: {words!r}; write: {instead}"
         for path in paths
-        for line, words, instead in problems(Path(path).read_text("utf-8"))
+        for line, words, instead in problems(
+            Path(path).read_text("utf-8"), place_of(Path(path).resolve())
+        )
     ]
+
+
+def place_of(path):
+    """Path in the repository; the path itself if it is elsewhere."""
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.as_posix()
 
 
 def test_plain_words():
@@ -83,9 +145,21 @@ def test_plain_words():
     assert not found, "\n" + "\n".join(found)
 
 
+def test_plain_words_in_names_of_tests():
+    found = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        names = re.findall(r"def test_(\w+)", path.read_text("utf-8"))
+        for _, words, instead in problems("\n".join(names).replace("_", " "), "tests"):
+            found.append(f"{path}: {words!r}; write: {instead}")
+    assert not found, "\n" + "\n".join(found)
+
+
 def test_patterns_match_and_leave_plain_words():
     assert [w for _, w, _ in problems("One Gaussian is no number, made anew.")] == ["anew", "is no"]
     assert [w for _, w, _ in problems("eq. eUniform, 9 ms a row")] == ["ms a row", "eq. eUniform"]
+    assert [w for _, w, _ in problems("M^UNI of the training rows")] == ["training rows", "M^UNI"]
+    assert not list(problems("M^UNI", "docs/equations.md"))
+    assert not list(problems("training rows of a table", "docs/tables.md"))
     assert not list(
         problems("There is no target; besides, it is no longer than one row per class.")
     )

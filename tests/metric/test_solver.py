@@ -135,7 +135,7 @@ def test_equal_covariances_fall_back(rng):
     assert distance(resolvent, dense) < 1e-5
 
 
-def test_auto_chooses_by_size_alone(rng):
+def test_auto_depends_on_sizes_only(rng):
     assert choose_solver(4000, 40, 2) == "resolvent"
     assert choose_solver(4000, 4, 2) == "dense"
     assert choose_solver(12000, 16, 26) == "dense"

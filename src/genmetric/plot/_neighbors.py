@@ -110,12 +110,11 @@ class NeighborsDisplay:
         estimator : object
             A fitted metric, or a fitted pipeline that contains one.
         X : array-like of shape (n_samples, n_features)
-            Samples whose neighbours are sought. Samples of the fit give a better picture than new
-            ones.
+            Samples whose neighbours are searched. Training samples look better than new ones.
         y : array-like of shape (n_samples,)
             Labels of `X`.
         X_reference, y_reference : array-like, default=None
-            Samples and labels among which neighbours are sought; by default the other samples of
+            Samples and labels among which neighbours are searched; by default the other samples of
             `X`.
         rows : sequence of int, default=None
             Positions of the examples in `X`.

@@ -34,7 +34,7 @@ class HeldOut(NamedTuple):
     numbers : ndarray of shape (n_held_out,)
         Positions of these samples in the table.
     x_fit, y_fit : ndarray of shape (n_others, n_features) and (n_others,)
-        The other samples, among which neighbours are sought.
+        The other samples, among which neighbours are searched.
     unseen : bool
         Whether the metric was fitted without the samples left out.
     """
