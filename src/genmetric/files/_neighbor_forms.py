@@ -17,7 +17,7 @@ from genmetric.files._sklearn_forms import public, set_common
 TREE_FACTOR = 3
 SPARE_TREE = 8 * 2**20
 
-#: Number of features above which scikit-learn does not choose a search tree by itself.
+#: Number of features above which scikit-learn does not choose a search tree automatically.
 MAX_TREE_FEATURES = 15
 
 
