@@ -150,8 +150,9 @@ def test_energy_of_the_nearest_class_and_bounds(problem, k, margin, push, form):
     model, *_ = model_of(X, y, k, margin, push, form)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(energy_race, "_CROWDED", 1.0)
-        entries = energy_race.relevant_entries(model, queries)
-    leader, leading, bound = energy_race.leading_energy(model, entries)
+        (entries,) = energy_race.relevant_entries([model], queries)
+    leading, bound = energy_race.leading_energy(model, entries)
+    leader = entries.least.argmin(axis=1)
     energies = margin_energies(model, queries)
     assert (bound <= energies * (1 + 1e-9) + 1e-9).all()
     np.testing.assert_allclose(leading, energies[np.arange(5), leader], rtol=1e-9, atol=1e-9)
@@ -172,12 +173,37 @@ def test_bounds_decide_most_queries_correctly(rng, scale, form):
     margin = scale * margin_unit(targets, nearest_other)
     model = EnergyModel.of(rows, targets, margin, 0.5, form)
     energies = margin_energies(model, X[2500:])
-    leader, undecided = energy_race.race(model, X[2500:])
+    (leader,), (undecided,) = energy_race.race([model], X[2500:])
     np.testing.assert_array_equal(leader[~undecided], energies.argmin(axis=1)[~undecided])
     if scale in (0.3, 1.0):
         assert undecided.mean() < 0.4
         assert undecided.any()
     np.testing.assert_array_equal(least_energies(model, X[2500:]), energies.argmin(axis=1))
+
+
+@given(
+    problems,
+    st.lists(
+        st.tuples(st.integers(1, 5), st.sampled_from([0.0, 0.3, 2.0])), min_size=2, max_size=4
+    ),
+    st.sampled_from([0.01, 0.3, 1.0]),
+    forms,
+)
+def test_several_models_at_once(problem, settings, crowded, form):
+    X, y, queries = problem
+    most = max(k for k, _ in settings)
+    rows = model_of(X, y, most, 1.0, 0.5, form)[0].rows
+    targets = training_neighbors(rows, most)[0]
+    models = [EnergyModel.of(rows, targets[:, :k], margin, 0.5, form) for k, margin in settings]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(energy_race, "_CROWDED", crowded)
+        found = energy_race.least_energies_of_each(models, queries)
+    for model, best in zip(models, found, strict=True):
+        energies = margin_energies(model, queries)
+        least = energies.min(axis=1)
+        np.testing.assert_allclose(
+            energies[np.arange(len(queries)), best], least, rtol=1e-8, atol=1e-9
+        )
 
 
 @given(problems, st.integers(1, 4))

@@ -15,6 +15,7 @@ queries that these bounds do not decide.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,20 +54,48 @@ def least_energies(
     ndarray of shape (n_queries,)
         The first class of lowest energy.
     """
-    best = np.empty(len(queries), np.intp)
-    undecided = np.empty(len(queries), bool)
+    (best,) = least_energies_of_each([model], queries, n_jobs=n_jobs)
+    return np.asarray(best)
+
+
+def least_energies_of_each(
+    models: Sequence[EnergyModel], queries: FloatArray, *, n_jobs: int | None = None
+) -> IntArray:
+    """Find the class of lowest energy of each query under several numbers of targets and margins.
+
+    Distances are computed and searched once for all models.
+
+    Parameters
+    ----------
+    models : sequence of EnergyModel
+        Models with the same training samples.
+    queries : ndarray of shape (n_queries, n_features)
+        Queries, in the coordinates of the samples.
+    n_jobs : int, default=None
+        Number of threads; the result is the same for every number.
+
+    Returns
+    -------
+    ndarray of shape (n_models, n_queries)
+        The first class of lowest energy under each model.
+    """
+    rows = models[0].rows
+    best = np.empty((len(models), len(queries)), np.intp)
+    undecided = np.empty(best.shape, bool)
 
     def of_chunk(chunk: slice) -> None:
-        best[chunk], undecided[chunk] = race(model, queries[chunk])
+        best[:, chunk], undecided[:, chunk] = race(models, queries[chunk])
 
-    bytes_per_row = int((10 + 56 * _CROWDED) * model.rows.n_samples) + 128 * model.rows.n_classes
+    bytes_per_row = int((10 + 56 * _CROWDED) * rows.n_samples) + 128 * rows.n_classes
     chunks = row_chunks(len(queries), bytes_per_row, max_rows=128)
     with one_blas_thread():  # setting the limit twice takes longer than a small prediction
         for _ in map_chunks(of_chunk, chunks, n_jobs):
             pass
-        late = np.flatnonzero(undecided)
-        if len(late):
-            best[late] = margin_energies(model, queries[late], n_jobs=n_jobs).argmin(axis=1)
+        for i, model in enumerate(models):
+            late = np.flatnonzero(undecided[i])
+            if len(late):
+                energies = margin_energies(model, queries[late], n_jobs=n_jobs)
+                best[i, late] = energies.argmin(axis=1)
     return best
 
 
@@ -78,7 +107,8 @@ class Entries(NamedTuple):
     query, column : ndarray of shape (n_entries,)
         Row and column of each entry in the matrix of distances.
     squared : ndarray of shape (n_entries,)
-        The entries up to the limit of their query or below the largest threshold of their column.
+        The entries up to the limit of their query or below the largest threshold of their column,
+        and possibly others, which add nothing to the sums.
     least : ndarray of shape (n_queries, n_classes)
         The smallest distance to each class.
     leading : ndarray of shape (n_queries, k)
@@ -95,42 +125,52 @@ class Entries(NamedTuple):
     limit: FloatArray
 
 
-def relevant_entries(model: EnergyModel, queries: FloatArray) -> Entries | None:
+def relevant_entries(models: Sequence[EnergyModel], queries: FloatArray) -> list[Entries] | None:
     """Select the squared distances that the bounds need; None if they are too many.
 
     Parameters
     ----------
-    model : EnergyModel
-        Training samples, thresholds and margin.
+    models : sequence of EnergyModel
+        Thresholds and margins, with the same training samples.
     queries : ndarray of shape (n_queries, n_features)
         Queries.
 
     Returns
     -------
-    Entries or None
-        The selected entries.
+    list of Entries or None
+        The entries of each model: the same distances, which all models need together, with the
+        neighbours and limits of the model.
     """
-    rows, k = model.rows, model.n_neighbors
+    rows = models[0].rows
+    most = max(model.n_neighbors for model in models)
     d = rows.squared_distances(queries)
     least = np.stack([d[:, columns].min(axis=1) for columns in rows.classes], axis=1)
     leader = least.argmin(axis=1)
-    leading = np.full((len(queries), k), np.inf)
+    leading = np.full((len(queries), most), np.inf)
     for c in np.unique(leader):
         led = np.flatnonzero(leader == c)
-        nearest = least_sorted(d[led, rows.classes[c]], k)
+        nearest = least_sorted(d[led, rows.classes[c]], most)
         leading[led, : nearest.shape[1]] = nearest
-    margin = -np.inf if model.query_margin is None else model.query_margin
-    limit = margin + np.where(np.isfinite(leading), leading, 0.0).max(axis=1)
-    inside = d < model.reach
-    inside |= d <= limit[:, None]
-    if np.count_nonzero(inside) > len(d) * max(_CROWDED * rows.n_samples, 8 * k):
+    farthest = np.maximum.accumulate(np.where(np.isfinite(leading), leading, 0.0), axis=1)
+    limits = [
+        (-np.inf if model.query_margin is None else model.query_margin)
+        + farthest[:, model.n_neighbors - 1]
+        for model in models
+    ]
+    inside = d < np.max([model.reach for model in models], axis=0)
+    inside |= d <= np.max(limits, axis=0)[:, None]
+    if np.count_nonzero(inside) > len(d) * max(_CROWDED * rows.n_samples, 8 * most):
         return None
     flat = np.flatnonzero(inside)
     query, column = np.divmod(flat, rows.n_samples)
-    return Entries(query, column, d.ravel()[flat], least, leading, limit)
+    squared = d.ravel()[flat]
+    return [
+        Entries(query, column, squared, least, leading[:, : model.n_neighbors], limit)
+        for model, limit in zip(models, limits, strict=True)
+    ]
 
 
-def leading_energy(model: EnergyModel, entries: Entries) -> tuple[IntArray, FloatArray, FloatArray]:
+def leading_energy(model: EnergyModel, entries: Entries) -> tuple[FloatArray, FloatArray]:
     """Compute the energy of the class of the nearest sample, and lower bounds of all energies.
 
     Parameters
@@ -142,10 +182,8 @@ def leading_energy(model: EnergyModel, entries: Entries) -> tuple[IntArray, Floa
 
     Returns
     -------
-    leader : ndarray of shape (n_queries,)
-        The class of the nearest sample.
     energy : ndarray of shape (n_queries,)
-        The energy in it.
+        The energy of the class of the nearest sample.
     bound : ndarray of shape (n_queries, n_classes)
         Lower bound of the energy in each class; the module docstring has the equation.
     """
@@ -177,30 +215,38 @@ def leading_energy(model: EnergyModel, entries: Entries) -> tuple[IntArray, Floa
     bound = (1 - model.push) * k * least + model.push * (second + third)
     pull = np.where(np.isfinite(leading), leading, 0.0).sum(axis=1)
     energy = model.repeats[leader] * ((1 - model.push) * pull + model.push * invaders)
-    return leader, energy + model.push * third[every, leader], bound
+    return energy + model.push * third[every, leader], bound
 
 
-def race(model: EnergyModel, queries: FloatArray) -> tuple[IntArray, BoolArray]:
+def race(models: Sequence[EnergyModel], queries: FloatArray) -> tuple[IntArray, BoolArray]:
     """Find the class of the nearest sample of each query, and whether another class may be better.
 
     Parameters
     ----------
-    model : EnergyModel
-        Training samples, thresholds, margin and push.
+    models : sequence of EnergyModel
+        Thresholds, margin and push of each model, with the same training samples.
     queries : ndarray of shape (n_queries, n_features)
         Queries, in the coordinates of the samples; a chunk that fits the memory budget.
 
     Returns
     -------
-    leader : ndarray of shape (n_queries,)
+    leader : ndarray of shape (n_models, n_queries)
         The class of the nearest sample.
-    undecided : ndarray of shape (n_queries,)
+    undecided : ndarray of shape (n_models, n_queries)
         Whether the lower bound of another class is not above the energy of the leader.
     """
-    entries = relevant_entries(model, queries)
-    if entries is None:
-        return np.zeros(len(queries), np.intp), np.ones(len(queries), bool)
-    leader, energy, bound = leading_energy(model, entries)
-    bound[np.arange(len(queries)), leader] = np.inf
-    # With a tolerance, because both sides are rounded.
-    return leader, bound.min(axis=1) * (1 - 1e-9) <= energy
+    shape = (len(models), len(queries))
+    found = relevant_entries(models, queries)
+    if found is None and len(models) > 1:
+        parts = [race([model], queries) for model in models]
+        leaders, late = zip(*parts, strict=True)
+        return np.concatenate(leaders), np.concatenate(late)
+    if found is None:
+        return np.zeros(shape, np.intp), np.ones(shape, bool)
+    leader, undecided = found[0].least.argmin(axis=1), np.empty(shape, bool)
+    for i, (model, entries) in enumerate(zip(models, found, strict=True)):
+        energy, bound = leading_energy(model, entries)
+        bound[np.arange(len(queries)), leader] = np.inf
+        # With a tolerance, because both sides are rounded.
+        undecided[i] = bound.min(axis=1) * (1 - 1e-9) <= energy
+    return np.broadcast_to(leader, shape), undecided

@@ -23,7 +23,8 @@ from sklearn.svm import SVC
 from genmetric._typing import AnyArray
 from genmetric.cluster import MetricKMeans
 from genmetric.kernels import RegionalKernels, SimpleMKLClassifier
-from genmetric.neighbors import LocalMetricClassifier, least_energies
+from genmetric.neighbors import LocalMetricClassifier
+from genmetric.neighbors._energy_race import least_energies_of_each
 from genmetric.reproduction._cache import Fits, spectrum_ranks
 
 #: Numbers of neighbours, all odd: with even ones the Euclidean error on Ionosphere is 12.2, far
@@ -190,14 +191,24 @@ class Energy:
         return f"Energy({', '.join(parts[: 3 if self.energy == 'three-term' else 4])})"
 
     def candidates(self, fits: Fits, metric: Any) -> Iterator[Candidate]:
-        """Return one candidate for each pair, all from one search for targets."""
+        """Yield one candidate for each pair, all from one search for targets."""
         for k, scale in product(self.neighbors, self.margin_scales):
             params = {"k": k, "margin_scale": scale}
             yield Candidate(params, partial(self._predict, fits, metric, k, scale))
 
     def _predict(self, fits: Fits, metric: Any, k: int, scale: float, part: str) -> AnyArray:
         space = fits.energy(metric, max(self.neighbors))
-        return least_energies(space.model(k, scale, self.push, self.energy), space.rows(part))
+
+        def predict(*settings: tuple[int, float]) -> AnyArray:
+            models = [space.model(*setting, self.push, self.energy) for setting in settings]
+            return least_energies_of_each(models, space.rows(part))
+
+        if part == "test":  # only the selected setting is tested
+            return np.asarray(predict((k, scale))[0])
+        settings = list(product(self.neighbors, self.margin_scales))
+        key = ("energies", repr(metric), repr(self), part)
+        found = fits.memo(key, lambda: predict(*settings))
+        return np.asarray(found[settings.index((k, scale))])
 
 
 @dataclass(frozen=True, kw_only=True)
