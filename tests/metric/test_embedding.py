@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.preprocessing import normalize
 
 from genmetric import (
     LMNN,
@@ -18,6 +19,9 @@ from genmetric import (
     load,
     save,
 )
+from genmetric.density._two_covariance import PooledMoments
+from genmetric.metric._embedding_selection import MapParameters, embedding_map
+from genmetric.metrics import mean_average_precision_at_r
 
 
 @pytest.fixture
@@ -41,12 +45,53 @@ def by_definition(adapter, X):
 def test_outputs_follow_the_equation(embeddings):
     X, y = embeddings
     X = X.astype(float)
-    adapter = EmbeddingAdapter().fit(X, y)
-    np.testing.assert_allclose(adapter.transform(X), by_definition(adapter, X), rtol=1e-12)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    for metric in (None, GenerativeMetric(base="pooled")):
+        adapter = EmbeddingAdapter(metric, random_state=0).fit(X, y)
+        np.testing.assert_allclose(adapter.transform(X), by_definition(adapter, X), rtol=1e-9)
+        np.testing.assert_allclose(adapter.mean_, unit.mean(axis=0), rtol=1e-12)
     metric = adapter.metric_estimator_
-    np.testing.assert_allclose(adapter.mean_, unit.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(metric.metric_, metric.fit(unit, y).metric_, rtol=1e-9)
+    assert adapter.best_params_ == adapter.cv_results_ == {}
+
+
+def test_default_map_is_that_of_the_selected_parameters(embeddings):
+    X, y = embeddings
+    unit = normalize(X.astype(float))
+    adapter = EmbeddingAdapter(n_components=4, random_state=0).fit(unit, y)
+    assert adapter.metric_estimator_ is None
+    expected = embedding_map(PooledMoments.of(unit, y, 5), MapParameters(**adapter.best_params_), 4)
+    np.testing.assert_allclose(adapter.components_, expected, rtol=1e-12)
+    assert adapter.best_params_ in adapter.cv_results_["params"]
+    assert adapter.cv_results_["training_classes"].shape == (36,)
+
+
+def test_searches_that_the_map_is_selected_on(embeddings):
+    X, y = embeddings
+    kinds = {"any": {"new_classes", "training_classes"}, "new": {"new_classes"}}
+    for value, scored in (kinds | {"training": {"training_classes"}}).items():
+        adapter = EmbeddingAdapter(search_classes=value, random_state=0).fit(X, y)
+        assert set(adapter.cv_results_) == {"params"} | scored
+        best = adapter.cv_results_["params"].index(adapter.best_params_)
+        if value != "any":
+            (scores,) = (adapter.cv_results_[name] for name in scored)
+            assert best == np.argmax(scores)
+
+
+def test_classes_that_differ_in_few_directions():
+    """The default map finds them, for training classes and for others; cosine does not."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(60), 6)
+    X = np.concatenate(
+        [rng.normal(size=(60, 5))[y] + 0.4 * rng.normal(size=(360, 5)), rng.normal(size=(360, 25))],
+        axis=1,
+    )
+    train, test = y < 40, y >= 40
+    for n_components in (None, 5):
+        adapter = EmbeddingAdapter(n_components=n_components, random_state=0)
+        learned = adapter.fit(X[train], y[train]).transform(X[test])
+        score = mean_average_precision_at_r(learned, y[test])
+        assert score > 2 * mean_average_precision_at_r(X[test], y[test], metric="cosine")
 
 
 def test_float32_from_input_to_output(embeddings):
@@ -79,8 +124,8 @@ def test_lengths_of_samples_do_not_matter(exponent, seed):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(30, 4)), np.arange(30) % 3
     lengths = 10.0 ** rng.uniform(-abs(exponent), abs(exponent), size=(30, 1))
-    one, other = (EmbeddingAdapter().fit(Z, y).transform(Z) for Z in (X, X * lengths))
-    np.testing.assert_allclose(one, other, atol=1e-6)
+    one, other = (EmbeddingAdapter(random_state=0).fit(Z, y).transform(Z) for Z in (X, X * lengths))
+    np.testing.assert_allclose(one @ one.T, other @ other.T, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(one, axis=1), 1, rtol=1e-12)
 
 
@@ -105,7 +150,7 @@ def test_metrics_of_all_kinds(metric, embeddings):
 def test_without_scaling_distances_are_those_of_the_metric(embeddings):
     X, y = embeddings
     X = X.astype(float)
-    adapter = EmbeddingAdapter(normalize=False).fit(X, y)
+    adapter = EmbeddingAdapter(GenerativeMetric(), normalize=False).fit(X, y)
     z = adapter.transform(X)
     pairs = X[[[0, 1], [5, 100]]]
     found = np.linalg.norm(z[[0, 5]] - z[[1, 100]], axis=1)
@@ -122,6 +167,8 @@ def test_partial_fit_adds_classes(embeddings):
     whole = EmbeddingAdapter(random_state=0).fit(X, y)
     np.testing.assert_allclose(streamed.mean_, whole.mean_, rtol=1e-12)
     np.testing.assert_allclose(streamed.transform(X), whole.transform(X), atol=1e-8)
+    assert streamed.best_params_ == whole.best_params_
+    assert streamed.n_samples_seen_ == 200
     again = streamed.fit(X[y < 2], y[y < 2]).partial_fit(X, y)
     np.testing.assert_allclose(again.mean_, whole.mean_, rtol=1e-12)
 
@@ -146,18 +193,46 @@ def test_partial_fit_needs_a_metric_that_has_it():
 def test_sample_weights_are_frequencies(embeddings):
     X, y = embeddings
     X, repeats = X.astype(float), np.arange(200) % 3
-    weighted = EmbeddingAdapter().fit(X, y, sample_weight=repeats)
-    repeated = EmbeddingAdapter().fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
+    metric = GenerativeMetric(base="pooled")
+    weighted = EmbeddingAdapter(metric).fit(X, y, sample_weight=repeats)
+    repeated = EmbeddingAdapter(metric).fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
     np.testing.assert_allclose(weighted.transform(X), repeated.transform(X), atol=1e-8)
+    default = EmbeddingAdapter(random_state=0).fit(X, y, sample_weight=repeats)
+    moments = PooledMoments.of(normalize(np.repeat(X, repeats, axis=0)), np.repeat(y, repeats), 5)
+    expected = embedding_map(moments, MapParameters(**default.best_params_), None)
+    np.testing.assert_allclose(default.components_, expected, rtol=1e-9)
+    assert default.n_samples_seen_ == repeats.sum()
 
 
-def test_classes_of_one_sample_give_one_warning():
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [(None, []), (GenerativeMetric(base="pooled"), ["Classes (40 of 42) have "])],
+)
+def test_classes_of_one_sample_give_at_most_one_warning(metric, expected):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 8)), np.concatenate([np.arange(40), np.repeat([40, 41], 10)])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        EmbeddingAdapter().fit(X, y)
-    assert [str(w.message)[:24] for w in caught] == ["Classes (40 of 42) have "]
+        EmbeddingAdapter(metric).fit(X, y)
+    assert [str(w.message)[:24] for w in caught] == expected
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 12])
+def test_single_samples_only(n_classes):
+    X = np.random.default_rng(0).normal(size=(n_classes, 4))
+    adapter = EmbeddingAdapter(random_state=0).fit(X, np.arange(n_classes))
+    assert np.isfinite(adapter.transform(X)).all()
+    assert adapter.cv_results_ == {}
+
+
+def test_invalid_classes(embeddings):
+    X, y = embeddings
+    with pytest.raises(ValueError, match="at least 2 classes; got 1 class"):
+        EmbeddingAdapter().fit(X, np.zeros(200))
+    with pytest.raises(ValueError, match=r"labels \[4\] that are not among the classes"):
+        EmbeddingAdapter().partial_fit(X, y, classes=range(4))
+    adapter = EmbeddingAdapter().partial_fit(X, y, classes=range(7))
+    assert list(adapter.classes_) == list(range(7))
 
 
 @pytest.mark.parametrize(
@@ -167,6 +242,7 @@ def test_classes_of_one_sample_give_one_warning():
         (np.nan, {}, "contains NaN"),
         (np.inf, {}, "contains infinity"),
         (1.0, {"n_components": 13}, r"n_components.*\[1, 12\]"),
+        (1.0, {"search_classes": "all"}, "search_classes must be"),
         (1.0, {"normalize": "yes"}, "normalize must be a bool"),
         (1.0, {"metric": "cosine"}, "metric must be None or an object with the methods fit"),
         (1.0, {"metric": MetricKMeans(2), "n_components": 2}, "needs a metric with the parameter"),

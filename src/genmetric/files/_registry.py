@@ -65,6 +65,7 @@ _OWN: dict[str, dict[str, Form]] = {
     "density._low_rank": {"LowRankGaussians": OwnRecord()},
     "density._models": {"SeparateModels": OwnRecord()},
     "density._statistics": {"ClassStatistics": OwnRecord()},
+    "density._two_covariance": {"PooledMoments": OwnRecord()},
     "density._whitening": {"Whitening": OwnRecord()},
     "experimental._factor_model": {"FactorModel": OwnEstimator()},
     "experimental._low_rank": {"LowRankGaussian": OwnRecord()},

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import asdict, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,48 +22,38 @@ from genmetric._parameters import (
     check_parameters,
 )
 from genmetric._rollback import restore_on_error
-from genmetric._typing import AnyArray, ArrayLike, FloatArray
+from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._unit_vectors import unit_or_zero_vectors, unit_vectors
-from genmetric._validation import cast_finite, check_weights, refuse_lazy
+from genmetric._validation import (
+    cast_finite,
+    check_n_components,
+    check_weights,
+    codes_among,
+    encode_classes,
+    refuse_lazy,
+)
 from genmetric._warnings import suppress_warnings
-from genmetric.metric._generative import GenerativeMetric
-from genmetric.metric._sampling import MIN_FEATURES
+from genmetric.density._two_covariance import PooledMoments
+from genmetric.metric._embedding_selection import (
+    MapParameters,
+    SearchClasses,
+    Selection,
+    embedding_map,
+    select_parameters,
+)
+from genmetric.metric._reservoir import RESERVOIR_SIZE, Reservoir
 from genmetric.metric._torch import linear_layer, unit_vector_layers
 
 #: Last sentence of the error about zero vectors.
 ZERO_ADVICE = "Drop them, or use normalize=False."
-
-#: Samples above which the default metric averages over a random subset, until its relative standard
-#: error is one per cent.
-MAX_AVERAGED = 4096
 
 #: Start of scikit-learn's hint at a numeric target. Embeddings often have more classes than half
 #: the number of samples.
 MANY_CLASSES = "The number of unique classes is greater than 50%"
 
 
-def default_metric(n_samples: int, n_features: int) -> GenerativeMetric:
-    """Return the metric that :class:`EmbeddingAdapter` learns by default.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of training samples.
-    n_features : int
-        Number of features; the standard error of the average needs at least 5.
-
-    Returns
-    -------
-    GenerativeMetric
-        The metric, not fitted.
-    """
-    large = n_samples > MAX_AVERAGED and n_features >= MIN_FEATURES
-    return GenerativeMetric(base="pooled", interpolation=0.5, max_samples="auto" if large else None)
-
-
 def _streams(adapter: EmbeddingAdapter) -> bool:
-    metric = GenerativeMetric if adapter.metric is None else adapter.metric
-    return hasattr(metric, "partial_fit")
+    return adapter.metric is None or hasattr(adapter.metric, "partial_fit")
 
 
 class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -72,35 +64,52 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     .. math:: z = \frac{L(u - \mu)}{\|L(u - \mu)\|}, \qquad u = \frac{x}{\|x\|},
 
-    where :math:`\mu` is the mean of the unit vectors u of the training samples and L is the factor
-    of a metric that is fitted on them. Inner products of the outputs z are cosine similarities in
-    the learned space, so that the outputs can replace the embeddings in every index for cosine,
-    inner-product or Euclidean search.
+    where :math:`\mu` is the mean of the unit vectors u of the training samples. Inner products of
+    the outputs z are cosine similarities in the learned space, so that the outputs can replace the
+    embeddings in every index for cosine, inner-product or Euclidean search.
+
+    By default L comes in closed form from a Gaussian model with one covariance within classes and
+    one between classes. Its axes are those of linear discriminant analysis, weighted by how well
+    each tells pairs of one class from pairs of two. Two shrinkages and the weighting are selected by
+    the mAP@R of searches among left-out classes and among left-out samples.
 
     Parameters
     ----------
     metric : estimator, default=None
-        Metric to fit on the unit vectors: an estimator that has `components_` after ``fit``, such
-        as :class:`GenerativeMetric`, :class:`GenerativeMetricCV` or :class:`LMNN`. It is cloned.
-        ``None`` is
-        ``GenerativeMetric(base="pooled", interpolation=0.5)``, with ``max_samples="auto"`` for
-        more than 4096 samples.
+        Metric to fit on the unit vectors instead of the default: an estimator that has
+        `components_` after ``fit``, such as :class:`GenerativeMetric`,
+        :class:`GenerativeMetricCV` or :class:`LMNN`. It is cloned.
+    search_classes : {"any", "new", "training"}, default="any"
+        Classes that searches will be about: "training" for samples of the training classes, "new"
+        for samples of classes without training samples, "any" for both. The default map is
+        selected on left-out samples, on left-out classes, or on both: "any" selects the best map
+        for left-out samples among those within 3 per cent of the best for left-out classes. If
+        all searches are about the training classes, "training" is clearly better. Not used by
+        other metrics.
     normalize : bool, default=True
         Whether to scale samples and outputs to unit length. ``False`` leaves both as they are:
         only the mean is subtracted, and Euclidean distances of the outputs are the learned
         distances.
     n_components : int, default=None
         Output dimension. Smaller values make search faster and indexes smaller and lose accuracy.
-        ``None`` uses the `n_components` of `metric`, which keeps all dimensions by default.
+        ``None`` uses the `n_components` of `metric`, and keeps all dimensions by default.
     n_jobs : int, default=None
         Number of threads; ``None`` uses the number of `metric`.
     random_state : int, RandomState instance or None, default=None
-        Seed of `metric`; ``None`` uses the seed of `metric`.
+        Seed of the splits of the selection, or of `metric`; ``None`` uses the seed of `metric`.
 
     Attributes
     ----------
-    metric_estimator_ : estimator
-        The fitted metric.
+    metric_estimator_ : estimator or None
+        The fitted metric; ``None`` for the default map.
+    best_params_ : dict
+        Selected parameters of the default map: `within_factor` and `between_shrinkage`, the
+        shrinkage of the two covariances, and `weighting`, which is "whitening", "reliability" or
+        "detection". Empty for other metrics.
+    cv_results_ : dict
+        Scores of the selection: `params`, a list with one entry per candidate, and the arrays
+        `new_classes` and `training_classes` of mAP@R. Empty for other metrics, and if there are
+        too few classes and samples to leave some out.
     components_ : ndarray of shape (n_components, n_features)
         The factor L, float32 if the training samples are.
     mean_ : ndarray of shape (n_features,)
@@ -128,6 +137,16 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     The mean has no effect on learned distances, only on angles. A mapped sample that equals the
     mean has no direction and stays the zero vector.
 
+    The default map has an analytical form for given parameters, so that a fit takes seconds; the
+    selection uses at most 3072 samples, and at most 320 principal components. The memory is
+    :math:`O(nD + D^2)` for n samples and any number of classes. Classes with a single sample count
+    in the covariance between classes only.
+
+    References
+    ----------
+    S. Ioffe, Probabilistic linear discriminant analysis, ECCV 2006. N. Brümmer and E. de Villiers,
+    The speaker partitioning problem, Odyssey 2010 (the two-covariance model).
+
     Examples
     --------
     >>> import numpy as np
@@ -146,25 +165,31 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     _parameter_rules: ClassVar[ParameterRules] = {
         "metric": [None, HasMethods(("fit", "get_params"))],
+        "search_classes": ["any", "new", "training"],
         "normalize": [BOOLEAN],
         "n_components": [None, Interval(int, 1)],
         "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     }
 
-    #: Whether the metric was fitted by `partial_fit`.
+    #: Whether the map was fitted by `partial_fit`.
     _streaming: bool
+    #: Moments of all samples and a random subset of them, of `partial_fit` without a metric.
+    _moments: PooledMoments | None = None
+    _reservoir: Reservoir | None = None
 
     def __init__(
         self,
         metric: Any = None,
         *,
+        search_classes: str = "any",
         normalize: bool = True,
         n_components: int | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.metric = metric
+        self.search_classes = search_classes
         self.normalize = normalize
         self.n_components = n_components
         self.n_jobs = n_jobs
@@ -196,18 +221,27 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         check_parameters(self)
         x, labels = self._training_samples(X, y)
-        metric = self._new_metric(*x.shape)
-        with suppress_warnings(UserWarning, MANY_CLASSES):
-            if sample_weight is None:
-                metric.fit(x, labels)
-                mean, total = _mean(x), float(len(x))
-            else:
-                weights = check_weights(sample_weight, len(x))
-                metric.fit(x, labels, sample_weight=weights)
-                mean, total = np.average(x, axis=0, weights=weights), float(weights.sum())
-        self._set_fitted(metric, mean, total, x.dtype)
-        self.classes_ = getattr(metric, "classes_", np.unique(labels))
-        self._streaming = False
+        weights = None if sample_weight is None else check_weights(sample_weight, len(x))
+        if self.metric is None:
+            if weights is not None and not weights.all():
+                x, labels, weights = x[weights > 0], labels[weights > 0], weights[weights > 0]
+            classes, codes = encode_classes(labels, type(self).__name__)
+            moments = PooledMoments.of(
+                x, codes, len(classes), sample_weight=weights, n_jobs=self.n_jobs
+            )
+            self._set_default_map(moments, classes, x, codes, check_random_state(self.random_state))
+        else:
+            metric = self._new_metric()
+            with suppress_warnings(UserWarning, MANY_CLASSES):
+                if weights is None:
+                    metric.fit(x, labels)
+                else:
+                    metric.fit(x, labels, sample_weight=weights)
+            total = float(len(x)) if weights is None else float(weights.sum())
+            mean = _mean(x) if weights is None else np.average(x, axis=0, weights=weights)
+            self._set_metric(metric, mean, total, x.dtype)
+            self.classes_ = getattr(metric, "classes_", np.unique(labels))
+        self._streaming, self._moments, self._reservoir = False, None, None
         return self
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
@@ -215,10 +249,11 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
     ) -> EmbeddingAdapter:
-        """Update the metric and the mean with more samples, also of new classes.
+        """Update the map with more samples, also of new classes.
 
-        Available if `metric` has ``partial_fit``. The first call, and a call after `fit`, starts
-        from nothing.
+        Available without a `metric`, and if `metric` has ``partial_fit``. The first call, and a
+        call after `fit`, starts from nothing. The default map keeps the moments of all samples,
+        and selects its parameters on a random subset of 4096 of them in each call.
 
         Parameters
         ----------
@@ -238,19 +273,74 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         streaming = getattr(self, "_streaming", False)
         check_parameters(self)
         x, labels = self._training_samples(X, y, reset=not streaming)
-        # A copy: if the update fails, the metric of the earlier batches stays as it is.
-        metric = _shallow_copy(self.metric_estimator_) if streaming else self._new_metric(*x.shape)
-        with suppress_warnings(UserWarning, MANY_CLASSES):
-            metric.partial_fit(x, labels, classes=classes)
-        mean, total = _mean(x), float(len(x))
-        if streaming:
-            total += self.n_samples_seen_
-            mean = self._mean + (mean - self._mean) * (len(x) / total)
-        dtype = self.components_.dtype if streaming else x.dtype
-        self._set_fitted(metric, mean, total, dtype)
-        self.classes_ = metric.classes_
+        if self.metric is None:
+            self._update_default_map(x, labels, classes, streaming=streaming)
+        else:
+            # A copy: if the update fails, the metric of the earlier batches stays as it is.
+            metric = _shallow_copy(self.metric_estimator_) if streaming else self._new_metric()
+            with suppress_warnings(UserWarning, MANY_CLASSES):
+                metric.partial_fit(x, labels, classes=classes)
+            mean, total = _mean(x), float(len(x))
+            if streaming:
+                total += self.n_samples_seen_
+                mean = self._mean + (mean - self._mean) * (len(x) / total)
+            self._set_metric(metric, mean, total, self.components_.dtype if streaming else x.dtype)
+            self.classes_ = metric.classes_
         self._streaming = True
         return self
+
+    def _update_default_map(
+        self, x: AnyArray, labels: AnyArray, classes: ArrayLike | None, *, streaming: bool
+    ) -> None:
+        """Merge the moments of a batch with those of the earlier ones, and fit the map again."""
+        rng = check_random_state(self.random_state)
+        before, reservoir = self._moments, self._reservoir
+        if not streaming or before is None or reservoir is None:
+            before, reservoir, dtype = None, Reservoir(RESERVOIR_SIZE, rng), x.dtype
+            known = labels[:0] if classes is None else np.unique(np.asarray(classes))
+            if classes is not None:
+                codes_among(known, labels, "y", "Name all classes, or none of them.")
+        else:
+            known, reservoir, dtype = self.classes_, replace(reservoir), self.components_.dtype
+        names = np.unique(np.concatenate([known, labels]))
+        moments = PooledMoments.of(
+            x, np.searchsorted(names, labels), len(names), n_jobs=self.n_jobs
+        )
+        if before is not None:
+            moments = before.spread(np.searchsorted(names, known), len(names)).merge(moments)
+        reservoir.add(x.astype(dtype, copy=False), labels)
+        kept = np.searchsorted(names, np.asarray(reservoir.labels))
+        self._set_default_map(moments, names, np.asarray(reservoir.rows), kept, rng)
+        self._moments, self._reservoir = moments, reservoir
+
+    def _set_default_map(
+        self,
+        moments: PooledMoments,
+        classes: AnyArray,
+        x: AnyArray,
+        codes: IntArray,
+        rng: np.random.RandomState,
+    ) -> None:
+        """Select the parameters of the default map on samples, and compute it from all moments."""
+        k = check_n_components(self.n_components, x.shape[1])
+        if np.count_nonzero(moments.count) < 2:  # the first batches of a stream
+            selection = Selection(MapParameters(weighting="whitening"), {})
+            L = np.eye(x.shape[1])[:k]
+        else:
+            selection = select_parameters(
+                x,
+                codes,
+                cast("SearchClasses", self.search_classes),
+                n_components=k,
+                normalize=self.normalize,
+                rng=rng,
+                n_jobs=self.n_jobs,
+            )
+            L = embedding_map(moments, selection.parameters, k)
+        total = float(moments.count.sum())
+        self._set_map(None, L, moments.count @ moments.mean / total, total, x.dtype)
+        self.best_params_, self.cv_results_ = asdict(selection.parameters), selection.scores
+        self.classes_ = classes
 
     def transform(self, X: ArrayLike) -> Any:
         """Map samples to the learned space.
@@ -314,10 +404,9 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         bias = -(self.components_.astype(float) @ self._mean)
         return np.asarray(bias.astype(self.components_.dtype))
 
-    def _new_metric(self, n_samples: int, n_features: int) -> Any:
+    def _new_metric(self) -> Any:
         """Return the metric to fit."""
-        default = self.metric is None
-        metric = default_metric(n_samples, n_features) if default else clone(self.metric)
+        metric = clone(self.metric)
         known = metric.get_params(deep=False)
         for name in ("n_components", "n_jobs", "random_state"):
             value = getattr(self, name)
@@ -339,14 +428,22 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         x, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
         return unit_vectors(x, advice=ZERO_ADVICE) if self.normalize else x, labels
 
-    def _set_fitted(self, metric: Any, mean: FloatArray, total: float, dtype: Any) -> None:
-        """Set the fitted attributes."""
+    def _set_metric(self, metric: Any, mean: FloatArray, total: float, dtype: Any) -> None:
+        """Set the attributes of a fitted metric."""
         components = getattr(metric, "components_", None)
         if components is None:
             raise ValueError(
                 "metric must have the attribute components_ after fit; got "
                 f"{type(metric).__name__}. Use GenerativeMetric, GenerativeMetricCV or LMNN."
             )
+        self._set_map(metric, components, mean, total, dtype)
+        self.best_params_, self.cv_results_ = {}, {}
+        self._moments = self._reservoir = None
+
+    def _set_map(
+        self, metric: Any, components: FloatArray, mean: FloatArray, total: float, dtype: Any
+    ) -> None:
+        """Set the attributes of the linear map."""
         self.metric_estimator_ = metric
         self.components_ = np.asarray(cast_finite(components, dtype, "Components"))
         self._mean = mean
