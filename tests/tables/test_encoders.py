@@ -16,7 +16,7 @@ from genmetric.tables import (
     NumberParser,
     VectorExpander,
 )
-from genmetric.tables._numbers import FORMATS, NumberFormat, choose_format
+from genmetric.tables._numbers import FORMATS, NumberFormat, choose_format, common_unit
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -193,3 +193,47 @@ def test_common_behaviour(transformer):
         fresh.transform(frame(b=cells))
     with pytest.raises(ValueError, match="2D array"):
         clone(transformer).fit(np.array([1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    ("cells", "unit", "numbers"),
+    [
+        (["1,525 kg", "994 kg"], "kg", [1525, 994]),
+        (["1.200,5 m²", "7 m²"], "m²", [1200.5, 7]),
+        (["-5 °C", "3.1°C"], "°C", [-5, 3.1]),
+        (["1 year", "2 Years", "3 years"], "year", [1, 2, 3]),
+        (["90 mg/dL", "88.5 mg/dL"], "mg/dL", [90, 88.5]),
+        (["1e5", "2.5E-3"], "", [1e5, 2.5e-3]),
+    ],
+)
+def test_units_of_numbers(cells, unit, numbers):
+    choice = choose_format(dict.fromkeys(cells, 1))
+    assert choice.format.unit == unit
+    assert [choice.format.parse(cell) for cell in cells] == numbers
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["900 g", "1.2 kg"],
+        ["5 mW", "3 MW"],
+        ["5 m", "3 ms"],
+        ["1.5M", "900K"],
+        ["3rd", "2nd", "1st"],
+        ["12 Main Street", "14 Main Street"],
+        ["12:30h", "11:20h"],
+        ["2022-07-26T01:28:23Z"],
+        ["10-20 years", "20-30 years"],
+        ["S001", "S002"],
+    ],
+)
+def test_cells_without_a_common_unit_are_not_numbers(cells):
+    assert common_unit(dict.fromkeys(cells, 1)) == ""
+    assert choose_format(dict.fromkeys(cells, 1)).n_parsed == 0
+
+
+def test_a_unit_is_expected_in_new_cells():
+    parser = NumberParser(unit="kg").fit(frame(a=["5 kg", "7.5kg"]))
+    assert parser.transform(frame(a=["6 kg", "NA"]))[0] == 6
+    with pytest.raises(ValueError, match="'6 g' in row 0 is not a number"):
+        parser.transform(frame(a=["6 g"]))

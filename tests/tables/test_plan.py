@@ -197,8 +197,10 @@ def test_decisions_can_be_changed(mixed):
 
 
 def test_all_problems_at_once():
+    numbers = [2.0] * 10
+    vectors = [[1.0], [1.0, 2.0], *([[1.0]] * 10)]
     table = pd.DataFrame(
-        {"a": [1.0, np.inf, 2.0], "b": [1e301, 1.0, 2.0], "c": [[1.0], [1.0, 2.0], [1.0]], "y": "u"}
+        {"a": [1.0, np.inf, *numbers], "b": [1e301, 1.0, *numbers], "c": vectors, "y": "u"}
     )
     with pytest.raises(TableError) as caught:
         plan_columns(table, target="y")

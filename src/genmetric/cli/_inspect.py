@@ -161,7 +161,7 @@ def target_facts(
     return {
         "classes": {},
         "target_range": list(target_range),
-        "target_format": [written.decimal, written.thousands, written.percent],
+        "target_format": [written.decimal, written.thousands, written.percent, written.unit],
     }
 
 

@@ -23,9 +23,11 @@ from genmetric.tables._dates import choose_date_format
 from genmetric.tables._errors import more_cells
 from genmetric.tables._numbers import (
     PLAIN,
+    UNIT_FRACTION,
     FormatChoice,
     NumberFormat,
     choose_format,
+    count_units,
     parse_numbers,
 )
 
@@ -39,6 +41,9 @@ NUMBER_FRACTION = 0.8
 
 #: Distinct cells that are not numbers, at most, in a column of numbers.
 MOST_BAD_CELLS = 5
+
+#: Lists are vectors if at least this fraction of them have the same length. Others are errors.
+VECTOR_FRACTION = 0.9
 
 #: Rows from which a column of distinct integers can be seen to count them.
 COUNTER_ROWS = 10
@@ -360,6 +365,12 @@ def _dates(
 
 
 def _vectors(name: str, array: AnyArray) -> ColumnPlan:
+    present = [value for value in array if value is not None]
+    if any(isinstance(entry, (str, dict, list)) for vector in present for entry in vector):
+        return ColumnPlan(name, "left out", "lists of something other than numbers")
+    lengths = Counter(map(len, present)).most_common()
+    if lengths[0][1] < VECTOR_FRACTION * len(present):
+        return ColumnPlan(name, "left out", "lists of different lengths")
     try:
         matrix = vector_matrix(array, name)
     except ValueError as error:
@@ -401,6 +412,10 @@ def _text_reason(counts: Counter[str], n_present: int, n_missing: int) -> str:
     if n_missing > n_present:
         share = n_missing / (n_missing + n_present)
         return f"{share:.0%} empty, and the other values are nearly all different"
+    units = count_units(counts)
+    if len(units) > 1 and units.total() >= UNIT_FRACTION * n_present:
+        listed = ", ".join(unit for unit, _ in units.most_common(4))
+        return f"numbers in different units ({listed}); convert them to one"
     if n_words >= 3:
         return "free text"
     if len(counts) > 0.9 * n_present:

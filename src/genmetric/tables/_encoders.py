@@ -41,6 +41,8 @@ class NumberParser(OneToOneFeatureMixin, CellTransformer):
         is accepted where this leaves no doubt: "1.234,5" with a decimal comma.
     percent : bool, default=False
         Whether the numbers carry a percent sign; 57% becomes 0.57.
+    unit : str, default=""
+        Unit that follows every number, such as "kg". Cells without it cannot be read.
     missing_words : sequence of str, default=None
         Texts that stand for a missing value, compared without regard to case. None uses the
         common ones, for example an empty cell, NA, ?, -, null and unknown.
@@ -68,11 +70,13 @@ class NumberParser(OneToOneFeatureMixin, CellTransformer):
         decimal: str = ".",
         thousands: str = "",
         percent: bool = False,
+        unit: str = "",
         missing_words: Sequence[str] | None = None,
     ) -> None:
         self.decimal = decimal
         self.thousands = thousands
         self.percent = percent
+        self.unit = unit
         self.missing_words = missing_words
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -112,7 +116,7 @@ class NumberParser(OneToOneFeatureMixin, CellTransformer):
     def _parse(self, X: Any, *, reset: bool) -> FloatArray:
         columns = self._columns(X, reset=reset)
         numbers = np.empty((len(X), len(columns)))
-        format_ = NumberFormat(self.decimal, self.thousands, self.percent)
+        format_ = NumberFormat(self.decimal, self.thousands, self.percent, self.unit)
         for j, (name, array) in enumerate(columns):
             if array.dtype.kind in "iufb":
                 numbers[:, j] = array

@@ -96,7 +96,7 @@ def text_columns(columns: Any) -> list[str]:
 
 
 def _format(parser: Any) -> NumberFormat:
-    return NumberFormat(parser.decimal, parser.thousands, parser.percent)
+    return NumberFormat(parser.decimal, parser.thousands, parser.percent, parser.unit)
 
 
 def check_columns(columns: Any, names: Sequence[str], label: str) -> None:

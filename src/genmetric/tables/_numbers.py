@@ -1,8 +1,9 @@
-"""Numbers written as text: decimal points and commas, thousands separators, percentages."""
+"""Numbers written as text: decimal points and commas, thousands separators, percentages, units."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -30,11 +31,15 @@ class NumberFormat:
         Separates groups of three digits; empty if there are none.
     percent : bool
         Whether every number carries a percent sign; 57% is read as 0.57.
+    unit : str
+        Unit that follows every number, such as "kg"; empty if there is none. "Years" and "year"
+        are the same unit, "mW" and "MW" are not.
     """
 
     decimal: str = "."
     thousands: str = ""
     percent: bool = False
+    unit: str = ""
 
     def parse(self, text: str) -> float | None:
         """Return the number that `text` stands for, or None if it is not written in this format.
@@ -50,6 +55,11 @@ class NumberFormat:
             if not text.endswith("%"):
                 return None
             text = text[:-1].rstrip()
+        if self.unit:
+            found = _WITH_UNIT.fullmatch(text)
+            if found is None or _same_unit(found["unit"]) != _same_unit(self.unit):
+                return None
+            text = found["number"].rstrip()
         match = _pattern(self.decimal, self.thousands).fullmatch(text.replace("\u2212", "-"))
         if match is None:
             return None
@@ -84,7 +94,8 @@ class NumberFormat:
     @property
     def sample(self) -> str:
         """An example of the format."""
-        return f"1{self.thousands}234{self.decimal}5{'%' if self.percent else ''}"
+        unit = "%" if self.percent else f" {self.unit}" if self.unit else ""
+        return f"1{self.thousands}234{self.decimal}5{unit}"
 
 
 PLAIN = NumberFormat()
@@ -99,6 +110,58 @@ FORMATS = (
     NumberFormat(".", " "),
     NumberFormat(".", "'"),
 )
+
+
+#: A number and a unit: a letter or a sign of degrees first, such as "kg", "km/l", "m²" or "°C".
+_WITH_UNIT = re.compile(r"(?P<number>.*[\d.,]\s?)(?P<unit>[^\W\d_°][^\s\d,;:]{0,11}|°[^\W\d_]?)")
+
+#: Fraction of the cells that must carry a unit.
+UNIT_FRACTION = 0.8
+
+
+def _same_unit(unit: str) -> str:
+    """Return a unit in the form in which it is compared: a word without its plural "s"."""
+    return unit if len(unit) < 4 else unit.casefold().removesuffix("s")
+
+
+def common_unit(counts: Mapping[str, int]) -> str:
+    """Return the unit that the numbers of a column share, or nothing.
+
+    Cells with different units, such as "900 g" and "1.2 kg", have none: their numbers cannot be
+    compared.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Distinct cells and how often each occurs.
+
+    Returns
+    -------
+    str
+        The unit as most cells write it.
+
+    Examples
+    --------
+    >>> from genmetric.tables._numbers import common_unit
+    >>> common_unit({"23.4 kmpl": 3, "17 kmpl": 2}), common_unit({"900 g": 2, "1.2 kg": 3})
+    ('kmpl', '')
+    """
+    units = count_units(counts)
+    if len({_same_unit(unit) for unit in units}) != 1:
+        return ""
+    return (
+        units.most_common(1)[0][0] if units.total() >= UNIT_FRACTION * sum(counts.values()) else ""
+    )
+
+
+def count_units(counts: Mapping[str, int]) -> Counter[str]:
+    """Count the units of the cells that are a number and a unit."""
+    units: Counter[str] = Counter()
+    for text, n in counts.items():
+        found = _WITH_UNIT.fullmatch(text.strip())
+        if found is not None and any(f.parse(found["number"]) is not None for f in FORMATS):
+            units[found["unit"]] += n
+    return units
 
 
 @cache
@@ -157,14 +220,15 @@ def choose_format(
     total = sum(counts.values())
     n_percent = sum(n for text, n in counts.items() if text.rstrip().endswith("%"))
     percent = n_percent > total / 2
+    unit = "" if percent else common_unit(counts)
     candidates = [
-        NumberFormat(f.decimal, f.thousands, percent)
+        NumberFormat(f.decimal, f.thousands, percent, unit)
         for f in FORMATS
         if (decimal is None or f.decimal == decimal)
         and (thousands is None or f.thousands in ("", thousands))
     ]
     if decimal is not None and thousands and thousands != decimal:
-        candidates.append(NumberFormat(decimal, thousands, percent))
+        candidates.append(NumberFormat(decimal, thousands, percent, unit))
     best, best_count = PLAIN, -1
     values: dict[NumberFormat, dict[str, float | None]] = {}
     for candidate in candidates:

@@ -82,7 +82,7 @@ def _group(column: ColumnPlan) -> tuple[Any, ...]:
     """Return what columns must share to go through one transformer."""
     if column.kind == "number":
         f = column.format
-        return ("number", column.indicator, f.decimal, f.thousands, f.percent)
+        return ("number", column.indicator, f.decimal, f.thousands, f.percent, f.unit)
     if column.kind == "date":
         return ("date", column.indicator, column.date_format)
     return (column.kind, column.indicator)
@@ -100,8 +100,8 @@ def _pipeline(group: tuple[Any, ...], words: Sequence[str] | None) -> Pipeline:
             ]
         )
     if kind == "number":
-        decimal, thousands, percent = details
-        read: Any = NumberParser(decimal, thousands, percent, missing_words=words)
+        decimal, thousands, percent, unit = details
+        read: Any = NumberParser(decimal, thousands, percent, unit, missing_words=words)
     elif kind == "boolean":
         read = BooleanParser(missing_words=words)
     elif kind == "date":
