@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import genmetric.plot
 from genmetric import LMNN, GenerativeMetric
-from genmetric.comparison._result import Comparison, MethodResult
+from genmetric.comparison import Comparison, MethodResult
 from genmetric.plot import (
     ComparisonDisplay,
     EmbeddingDisplay,

@@ -1,5 +1,7 @@
 """Compare metrics on one dataset: the methods, the scores, the protocol and the result."""
 
+from genmetric._results import MethodResult
+from genmetric._scoring import SCORINGS, Scoring
 from genmetric.comparison._compare import ComparisonInterrupted, compare_metrics
 from genmetric.comparison._method import (
     Budget,
@@ -9,8 +11,7 @@ from genmetric.comparison._method import (
     TrainingData,
 )
 from genmetric.comparison._methods import DEFAULT_METHODS, DEFAULT_REGRESSION_METHODS, METHODS
-from genmetric.comparison._result import Comparison, MethodResult
-from genmetric.comparison._scoring import SCORINGS, Scoring
+from genmetric.comparison._result import Comparison
 from genmetric.comparison._significance import corrected_resampled_t
 
 __all__ = [

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from genmetric._results import MethodResult
+from genmetric._scoring import Scoring
 from genmetric.comparison._methods import METHODS
-from genmetric.comparison._scoring import Scoring
 from genmetric.comparison._significance import corrected_resampled_t
-
-if TYPE_CHECKING:
-    from genmetric.comparison._result import MethodResult
 
 #: Level of significance of recommendations.
 LEVEL = 0.05

@@ -13,14 +13,15 @@ import numpy as np
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
+from genmetric._results import MethodResult
+from genmetric._scoring import Scoring, Task, find_scoring
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
 from genmetric.comparison._advice import advise
 from genmetric.comparison._method import Budget, Method, TrainingData
 from genmetric.comparison._methods import find_methods
-from genmetric.comparison._result import Comparison, MethodResult
+from genmetric.comparison._result import Comparison
 from genmetric.comparison._samples import ComparedSamples, collect_samples
-from genmetric.comparison._scoring import Scoring, Task, find_scoring
 from genmetric.comparison._time_limit import TimeLimitReached, slow_note, time_limit
 from genmetric.comparison._voting import draw_sample, error_by_neighbors
 from genmetric.density._scaling import Scaling

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from genmetric._scoring import Task
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric.comparison._scoring import Task
 from genmetric.comparison._voting import fit_voting
 
 

@@ -13,10 +13,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import check_classification_targets
 
+from genmetric._scoring import Task
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import as_numbers
 from genmetric.comparison._method import Budget, Method, TrainingData
-from genmetric.comparison._scoring import Task
 from genmetric.tables import make_preprocessor, plan_columns, split_target
 from genmetric.tables._cells import is_frame, is_missing, select_rows
 from genmetric.tables._target import is_quantity

@@ -13,9 +13,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
+from genmetric._scoring import Task
 from genmetric._typing import AnyArray, FloatArray
 from genmetric.comparison._method import FittedMethod, Method
-from genmetric.comparison._scoring import Task
 from genmetric.comparison._voting import fit_neighbors
 from genmetric.metric._reservoir import Reservoir
 from genmetric.metric._sampling import MIN_FEATURES

@@ -5,16 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from math import isnan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from genmetric._duration import duration
+from genmetric._results import ComparisonResult, MethodResult
+from genmetric._scoring import Scoring
 from genmetric._typing import FloatArray
-
-if TYPE_CHECKING:
-    from genmetric.comparison._result import Comparison, MethodResult
-    from genmetric.comparison._scoring import Scoring
 
 
 class TableLayout(NamedTuple):
@@ -65,7 +63,7 @@ def table_layout(names: Iterable[str], scoring: Scoring, width: int | None = Non
     return TableLayout(name, score, min(max(left, 0), 2))
 
 
-def table_head(found: Comparison, layout: TableLayout) -> list[str]:
+def table_head(found: ComparisonResult, layout: TableLayout) -> list[str]:
     """Return the lines above the rows: sizes, notes and column headings.
 
     Parameters
@@ -100,7 +98,7 @@ def _line(name: str, score: str, times: tuple[str, str], layout: TableLayout) ->
     return f"{name:<{layout.name}}  {score:>{layout.score}}{shown}"
 
 
-def table_row(found: Comparison, result: MethodResult, layout: TableLayout) -> list[str]:
+def table_row(found: ComparisonResult, result: MethodResult, layout: TableLayout) -> list[str]:
     """Return the lines of one method.
 
     Parameters
@@ -126,7 +124,7 @@ def table_row(found: Comparison, result: MethodResult, layout: TableLayout) -> l
     return lines + ([f"  ({result.note})"] if result.note else [])
 
 
-def comparison_lines(found: Comparison) -> list[str]:
+def comparison_lines(found: ComparisonResult) -> list[str]:
     """Return the whole comparison as lines of text."""
     layout = table_layout(map(row_name, found.results), found.scoring)
     rows = [line for r in found.results for line in table_row(found, r, layout)]
@@ -146,7 +144,7 @@ def keyed_label(label: str, key: str, distance: bool) -> str:
     return f"{label} ({', '.join(details)})" if details else label
 
 
-def score_text(found: Comparison, result: MethodResult) -> tuple[str, str]:
+def score_text(found: ComparisonResult, result: MethodResult) -> tuple[str, str]:
     """Return mean score and standard error with the digits that one prediction changes."""
     digits = found.scoring.digits(found.n_samples * found.n_repeats)
     unit = 100 if found.scoring.percent else 1
@@ -163,7 +161,7 @@ def _mean_time(seconds: FloatArray) -> str:
     return duration(float(np.mean(seconds)))
 
 
-def comparison_dict(found: Comparison) -> dict[str, Any]:
+def comparison_dict(found: ComparisonResult) -> dict[str, Any]:
     """Return the comparison as plain values that JSON can represent; NaN becomes None."""
     return {
         "title": found.title,
@@ -191,7 +189,7 @@ def comparison_dict(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _method_dict(found: Comparison, result: MethodResult) -> dict[str, Any]:
+def _method_dict(found: ComparisonResult, result: MethodResult) -> dict[str, Any]:
     score = found.scoring.score
     return {
         "method": result.key,

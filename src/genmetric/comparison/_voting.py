@@ -11,9 +11,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genmetric._averages import select_n_neighbors_to_average
+from genmetric._scoring import Task
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._votes import N_NEIGHBORS, select_n_neighbors, vote_errors
-from genmetric.comparison._scoring import Task
 
 
 def fit_voting(

@@ -12,6 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from genmetric._results import ComparisonResult
 from genmetric._search import nearest_neighbors
 from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._votes import vote_errors
@@ -117,7 +118,7 @@ class ComparisonDisplay:
         return cls(errors, baseline=BASELINE).plot(ax=ax)
 
     @classmethod
-    def from_comparison(cls, comparison: Any, *, ax: Any = None) -> ComparisonDisplay:
+    def from_comparison(cls, comparison: ComparisonResult, *, ax: Any = None) -> ComparisonDisplay:
         """Draw the result of a comparison.
 
         Parameters
@@ -307,7 +308,7 @@ class ErrorByKDisplay:
         return cls(found, baseline=BASELINE).plot(ax=ax)
 
     @classmethod
-    def from_comparison(cls, comparison: Any, *, ax: Any = None) -> ErrorByKDisplay:
+    def from_comparison(cls, comparison: ComparisonResult, *, ax: Any = None) -> ErrorByKDisplay:
         """Draw the errors by number of neighbours of a comparison.
 
         Parameters

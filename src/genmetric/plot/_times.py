@@ -12,6 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from genmetric._duration import duration
+from genmetric._results import ComparisonResult
 from genmetric._typing import ArrayLike
 from genmetric.plot._canvas import label_rows, one_axes, place_legend, set_hover
 from genmetric.plot._errors import folds_of, with_baseline
@@ -93,7 +94,7 @@ class TimesDisplay:
         return cls(seconds).plot(ax=ax)
 
     @classmethod
-    def from_comparison(cls, comparison: Any, *, ax: Any = None) -> TimesDisplay:
+    def from_comparison(cls, comparison: ComparisonResult, *, ax: Any = None) -> TimesDisplay:
         """Draw the times of a comparison.
 
         Parameters

@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 
 from genmetric._duration import duration
+from genmetric._results import ComparisonResult, MethodResult, result_of, shown_result
 from genmetric.plot import ComparisonDisplay, ErrorByKDisplay, TimesDisplay
 from genmetric.plot._palette import plain_name
 from genmetric.report._page import Cell, Fact, Page
-from genmetric.report._protocols import (
-    ComparisonLike,
-    ResultLike,
-    result_of,
-    shown_result,
-)
 from genmetric.report._svg import add_display, add_picture
 
 #: Classes up to which the whole confusion matrix is shown.
@@ -35,12 +30,12 @@ TERMS = {
 }
 
 
-def verdict_facts(comparison: ComparisonLike) -> list[Fact]:
+def verdict_facts(comparison: ComparisonResult) -> list[Fact]:
     """Return the evidence behind the recommendation.
 
     Parameters
     ----------
-    comparison : ComparisonLike
+    comparison : ComparisonResult
         The comparison.
 
     Returns
@@ -78,7 +73,7 @@ def verdict_facts(comparison: ComparisonLike) -> list[Fact]:
     return facts
 
 
-def score_with_error(comparison: ComparisonLike, result: ResultLike) -> str:
+def score_with_error(comparison: ComparisonResult, result: MethodResult) -> str:
     """Write the mean score of a method with its standard error."""
     digits = _digits(comparison)
     text = comparison.scoring.text(result.error, digits)
@@ -88,7 +83,7 @@ def score_with_error(comparison: ComparisonLike, result: ResultLike) -> str:
     return f"{text} ± {unit * result.standard_error:.{digits}f}"
 
 
-def add_scores(page: Page, comparison: ComparisonLike) -> None:
+def add_scores(page: Page, comparison: ComparisonResult) -> None:
     """Add the scores of all methods as a figure and a table."""
     scoring = comparison.scoring
     section = page.section("Comparison")
@@ -114,8 +109,7 @@ def add_scores(page: Page, comparison: ComparisonLike) -> None:
         )
     base = result_of(comparison, comparison.baseline)
     unit, digits = (100 if scoring.percent else 1), _digits(comparison)
-    head = f"{scoring.label}, %" if scoring.percent else scoring.label
-    header = ["method", head, "± s.e.", "vs. baseline", "fit, s", "predict, s"]
+    header = ["method", scoring.heading, "± s.e.", "vs. baseline", "fit, s", "predict, s"]
     remarks = [_remark(result) for result in comparison.results]
     header += ["selected parameters; remarks"] * any(remarks)
     shown = shown_result(comparison)
@@ -143,7 +137,11 @@ def add_scores(page: Page, comparison: ComparisonLike) -> None:
         ]
         rows.append(row[: len(header)])
     points = "percentage points" if scoring.percent else "units of the score"
-    formats = {head: f".{digits}f", "± s.e.": f".{digits}f", "vs. baseline": f"+.{digits}f"}
+    formats = {
+        scoring.heading: f".{digits}f",
+        "± s.e.": f".{digits}f",
+        "vs. baseline": f"+.{digits}f",
+    }
     section.table(
         header,
         rows,
@@ -152,17 +150,13 @@ def add_scores(page: Page, comparison: ComparisonLike) -> None:
     )
 
 
-def add_confusion(
-    page: Page, comparison: ComparisonLike, class_names: Mapping[int, str] | None = None
-) -> None:
+def add_confusion(page: Page, comparison: ComparisonResult) -> None:
     """Add the confusion matrix of the recommended method, or its most frequent confusions."""
     result = shown_result(comparison)
     if result is None or result.confusion is None:
         return
     counts = np.asarray(result.confusion)
     names = [plain_name(name, width=20) for name in comparison.class_names]
-    if class_names is not None:
-        names = [plain_name(class_names[i], width=20) for i in range(len(counts))]
     total = counts.sum(axis=1)
     section = page.section("Confusion matrix")
     repeats = f", summed over {comparison.n_repeats} repeats" * (comparison.n_repeats > 1)
@@ -208,15 +202,14 @@ def add_confusion(
     )
 
 
-def add_predictions(page: Page, comparison: ComparisonLike) -> None:
+def add_predictions(page: Page, comparison: ComparisonResult) -> None:
     """Add predicted against actual values and residuals of the recommended method."""
     result = shown_result(comparison)
-    pair = getattr(result, "predictions", None)
-    if result is None or pair is None:
+    if result is None or result.predictions is None:
         return
     from sklearn.metrics import PredictionErrorDisplay
 
-    actual, predicted = (np.asarray(values, float) for values in pair)
+    actual, predicted = (np.asarray(values, float) for values in result.predictions)
     step = max(1, len(actual) // 1000)
     shown = slice(None, None, step)
     display = PredictionErrorDisplay(y_true=actual[shown], y_pred=predicted[shown])
@@ -240,7 +233,7 @@ def add_predictions(page: Page, comparison: ComparisonLike) -> None:
     )
 
 
-def add_error_by_k(page: Page, comparison: ComparisonLike) -> None:
+def add_error_by_k(page: Page, comparison: ComparisonResult) -> None:
     """Add the error on test samples by number of neighbours."""
     if not comparison.error_by_k:
         return
@@ -258,7 +251,7 @@ def add_error_by_k(page: Page, comparison: ComparisonLike) -> None:
     )
 
 
-def add_times(page: Page, comparison: ComparisonLike) -> None:
+def add_times(page: Page, comparison: ComparisonResult) -> None:
     """Add the time of each method as a figure."""
     if not comparison.ran:
         return
@@ -279,7 +272,7 @@ def add_times(page: Page, comparison: ComparisonLike) -> None:
     )
 
 
-def add_glossary(page: Page, comparison: ComparisonLike, glossary: Mapping[str, str]) -> None:
+def add_glossary(page: Page, comparison: ComparisonResult, glossary: Mapping[str, str]) -> None:
     """Add explanations of the methods in the table and of the terms of the report."""
     shown = {r.name: glossary[r.name] for r in comparison.results if r.name in glossary}
     terms = {name: text for name, text in TERMS.items() if comparison.ran}
@@ -287,13 +280,13 @@ def add_glossary(page: Page, comparison: ComparisonLike, glossary: Mapping[str, 
         page.section("Glossary").terms({**shown, **terms})
 
 
-def protocol(comparison: ComparisonLike) -> str:
+def protocol(comparison: ComparisonResult) -> str:
     """Describe the cross-validation in words."""
     text = f"{comparison.n_splits}-fold cross-validation"
     return text if comparison.n_repeats == 1 else f"{text}, repeated {comparison.n_repeats} times"
 
 
-def _digits(comparison: ComparisonLike) -> int:
+def _digits(comparison: ComparisonResult) -> int:
     """Return the number of decimals of scores, which those of the largest score decide."""
     scoring = comparison.scoring
     digits = scoring.digits(comparison.n_samples * comparison.n_repeats)
@@ -301,7 +294,7 @@ def _digits(comparison: ComparisonLike) -> int:
     return scoring.decimals(largest, digits)
 
 
-def _remark(result: ResultLike) -> str:
+def _remark(result: MethodResult) -> str:
     """Return the parameters that most folds selected, and the note."""
     selected = Counter(_in_words(parameters) for parameters in result.parameters if parameters)
     parts = [selected.most_common(1)[0][0]] if selected else []

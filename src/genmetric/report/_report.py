@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from genmetric._results import ComparisonResult, result_of
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric.inspection._transformer import check_feature_names
 from genmetric.plot._palette import plain_name
@@ -33,17 +34,13 @@ from genmetric.report._metric_sections import (
     last_step,
 )
 from genmetric.report._page import Page
-from genmetric.report._protocols import (
-    ColumnLike,
-    ComparisonLike,
-    recommends_learned_metric,
-)
 from genmetric.report._table_sections import add_data, table_columns
 from genmetric.report._validation import MAX_REFIT_FEATURES, fill_missing, hold_out
+from genmetric.tables import ColumnPlan
 
 
 def write_report(
-    comparison: ComparisonLike,
+    comparison: ComparisonResult,
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -54,7 +51,7 @@ def write_report(
     class_names: Sequence[Any] | None = None,
     row_names: Sequence[Any] | None = None,
     table: Any = None,
-    columns: Sequence[ColumnLike] = (),
+    columns: Sequence[ColumnPlan] = (),
     glossary: Mapping[str, str] | None = None,
     command: str = "",
     footers: Sequence[str] = (),
@@ -148,7 +145,8 @@ def write_report(
         add_error_by_k(page, comparison)
     else:
         add_predictions(page, comparison)
-    if metric is not None and recommends_learned_metric(comparison):
+    recommended = result_of(comparison, comparison.recommended)
+    if metric is not None and recommended and recommended.name != comparison.baseline:
         name = metric_name or type(last_step(metric)).__name__
         refit = x.shape[1] <= MAX_REFIT_FEATURES if refit is None else refit
         _add_learned(page, metric, name, x, labels, features, classes, rows, refit, random_state)
@@ -188,7 +186,7 @@ def _add_learned(
 
 
 def _class_names(
-    y: AnyArray, names: Sequence[Any] | None, comparison: ComparisonLike
+    y: AnyArray, names: Sequence[Any] | None, comparison: ComparisonResult
 ) -> tuple[str, ...]:
     """Return the names given, those of the comparison if no class was left out, or the labels."""
     if names is None and len(np.unique(y)) == len(comparison.class_names):

@@ -7,9 +7,9 @@ from html import escape
 import numpy as np
 
 from genmetric._duration import duration
+from genmetric._results import ComparisonResult, shown_result
 from genmetric.plot._palette import plain_name, without_directions
 from genmetric.report._comparison_sections import protocol, score_with_error, verdict_facts
-from genmetric.report._protocols import ComparisonLike, shown_result
 
 #: Colours are those of the notebook, so that dark themes are readable.
 _STYLE = (
@@ -27,7 +27,7 @@ _STYLE = (
 )
 
 
-def summary_html(comparison: ComparisonLike) -> str:
+def summary_html(comparison: ComparisonResult) -> str:
     """Return the verdict and the scores of a comparison as a fragment of HTML.
 
     Parameters

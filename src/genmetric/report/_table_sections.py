@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from genmetric._results import ComparisonResult
 from genmetric._typing import AnyArray, FloatArray
 from genmetric.plot._palette import plain_name
 from genmetric.report._page import Cell, Page, Section
-from genmetric.report._protocols import ColumnLike, ComparisonLike
+from genmetric.tables import ColumnPlan
+from genmetric.tables._cells import cell_texts, column_array, count_texts, is_frame
 
 #: Columns and classes shown at most.
 MAX_COLUMNS, MAX_CLASSES = 60, 30
@@ -22,9 +23,9 @@ BINS, TOP = 12, 3
 
 def add_data(
     page: Page,
-    comparison: ComparisonLike,
+    comparison: ComparisonResult,
     table: Mapping[str, AnyArray],
-    columns: Sequence[ColumnLike] = (),
+    columns: Sequence[ColumnPlan] = (),
     n_filled: int = 0,
 ) -> None:
     """Add the size of the table, remarks, a summary of its columns and of the classes.
@@ -33,11 +34,11 @@ def add_data(
     ----------
     page : Page
         The page.
-    comparison : ComparisonLike
+    comparison : ComparisonResult
         The comparison.
     table : mapping of str to ndarray of shape (n_samples,)
         Values of each column by name.
-    columns : sequence of ColumnLike, default=()
+    columns : sequence of ColumnPlan, default=()
         How columns were read; columns without an entry are described by their values only.
     n_filled : int, default=0
         Number of missing values that were imputed for the figures.
@@ -62,7 +63,7 @@ def add_data(
 
 
 def _add_columns(
-    section: Section, table: Mapping[str, AnyArray], plans: Mapping[str, ColumnLike]
+    section: Section, table: Mapping[str, AnyArray], plans: Mapping[str, ColumnPlan]
 ) -> None:
     names = list(dict.fromkeys([*table, *plans]))
     rows = []
@@ -88,14 +89,13 @@ def _add_columns(
 
 def _summary(values: AnyArray) -> list[Any]:
     """Return kind, share of missing values, number of distinct values and the distribution."""
-    numbers = _as_numbers(values)
-    if numbers is not None:
-        known = numbers[np.isfinite(numbers)]
-        missing = 1 - len(known) / max(1, len(numbers))
+    if values.dtype.kind in "fiu":
+        known = values[np.isfinite(values)].astype(float)
+        missing = 1 - len(known) / max(1, len(values))
         distinct = len(np.unique(known))
         return ["number", missing, distinct, _histogram(known) if len(known) else None]
-    words = [None if _is_missing(v) else str(v) for v in values]
-    counts = Counter(word for word in words if word is not None)
+    words = cell_texts(values, ())
+    counts = count_texts(words)
     missing = words.count(None) / max(1, len(words))
     total = max(1, sum(counts.values()))
     listed = [f"{plain_name(w, width=18)} {n / total:.0%}" for w, n in counts.most_common(TOP)]
@@ -122,26 +122,7 @@ def _histogram(values: FloatArray) -> Cell:
     return Cell(f"{low:.3g} to {high:.3g}", title=title, bars=bars)
 
 
-def _as_numbers(values: AnyArray) -> FloatArray | None:
-    """Return values as floats with NaN for missing ones, or None if they are not numbers."""
-    if values.dtype.kind in "fiu":
-        return np.asarray(values, float)
-    if values.dtype.kind != "O":
-        return None
-    known = [v for v in values if not _is_missing(v)]
-    if not known or not all(isinstance(v, int | float | np.number) for v in known):
-        return None
-    return np.array([np.nan if _is_missing(v) else float(v) for v in values])
-
-
-def _is_missing(value: Any) -> bool:
-    # Missing values of pandas are not floats; NaN is.
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
-
-
-def _add_classes(section: Section, comparison: ComparisonLike) -> None:
+def _add_classes(section: Section, comparison: ComparisonResult) -> None:
     counts = np.asarray(comparison.class_counts)
     order = np.argsort(-counts, kind="stable")[:MAX_CLASSES]
     n_classes = len(comparison.class_names)
@@ -178,8 +159,8 @@ def table_columns(table: Any, X: FloatArray, feature_names: Sequence[str]) -> di
     dict of str to ndarray
         Values by column.
     """
-    if table is not None and hasattr(table, "columns"):
-        return {str(name): np.asarray(table[name]) for name in table.columns}
+    if is_frame(table):
+        return {str(name): column_array(table, name) for name in table.columns}
     return {str(name): X[:, i] for i, name in enumerate(feature_names)}
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.impute import SimpleImputer
 from sklearn.utils import check_array, check_random_state
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
@@ -105,10 +106,6 @@ def hold_out(metric: Any, x: FloatArray, y: AnyArray, seed: int, refit: bool) ->
 
 def fill_missing(X: Any) -> tuple[FloatArray, int]:
     """Return samples with missing values replaced by feature means, and their number."""
-    x = np.array(check_array(X, dtype=np.float64, ensure_all_finite="allow-nan"))
-    missing = np.isnan(x)
-    if missing.any():
-        known = np.maximum((~missing).sum(axis=0), 1)
-        mean = np.where(missing, 0.0, x).sum(axis=0) / known
-        x = np.where(missing, mean, x)
-    return x, int(missing.sum())
+    x = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan")
+    n_missing = int(np.isnan(x).sum())
+    return SimpleImputer(keep_empty_features=True).fit_transform(x), n_missing
