@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -137,204 +137,97 @@ def find_dataset(name: str, *, data_dir: PathLike | None = None) -> str | None:
     return f"{record.derived_from} from {origin}" if record.derived_from else origin
 
 
-def load_iris(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load Iris: 150 samples, 4 features, 3 classes. As :func:`load_dataset`."""
-    return load_dataset("iris", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
+class Loader(Protocol):
+    """A function that loads one dataset."""
+
+    def __call__(
+        self,
+        *,
+        return_X_y: bool = False,
+        as_frame: bool = False,
+        data_dir: PathLike | None = None,
+        download_if_missing: bool = True,
+    ) -> Any:
+        """Load the dataset."""
 
 
-def load_wine(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load Wine: 178 samples, 13 features, 3 classes. As :func:`load_dataset`."""
-    return load_dataset("wine", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
+def _loader(name: str, action: str, note: str = "") -> Loader:
+    """Make the loader of one dataset: :func:`load_dataset` without its first argument."""
 
+    def load(
+        *,
+        return_X_y: bool = False,
+        as_frame: bool = False,
+        data_dir: PathLike | None = None,
+        download_if_missing: bool = True,
+    ) -> Any:
+        return load_dataset(
+            name,
+            return_X_y=return_X_y,
+            as_frame=as_frame,
+            data_dir=data_dir,
+            download_if_missing=download_if_missing,
+        )
 
-def load_breast_cancer(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load breast cancer: 569 samples, 30 features, 2 classes. As :func:`load_dataset`."""
-    return load_dataset(
-        "breast_cancer", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir
+    record = CATALOGUE[name]
+    target = f"{len(record.class_names)} classes" if record.class_names else "a numeric target"
+    load.__name__ = load.__qualname__ = f"load_{name}"
+    load.__doc__ = (
+        f"{action}: {record.n_samples} samples, {record.n_features} features, {target}. As "
+        f":func:`load_dataset`.\n\n{note}"
     )
+    return load
 
 
-def load_digits(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load 8 x 8 handwritten digits: 1797 samples, 64 features. As :func:`load_dataset`."""
-    return load_dataset("digits", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_vehicle(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load vehicle silhouettes: 846 samples, 18 features, 4 classes. As :func:`load_dataset`."""
-    return load_dataset("vehicle", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_ionosphere(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load radar returns: 351 samples, 34 features, 2 classes. As :func:`load_dataset`."""
-    return load_dataset("ionosphere", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_german(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load German credit risks: 1000 samples, 24 features, 2 classes. As :func:`load_dataset`."""
-    return load_dataset("german", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_segment(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load image segments: 2310 samples, 19 features, 7 classes. As :func:`load_dataset`."""
-    return load_dataset("segment", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_three_normal(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Generate three Gaussian classes, the paper's 3-Normal. As :func:`load_dataset`.
-
-    The samples are always the same, and data directories are not searched. The record in
-    ``CATALOGUE`` has the generator and the Bayes error.
-    """
-    return load_dataset("three_normal", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_two_normal(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Generate two Gaussian classes, as :func:`load_three_normal` does. As :func:`load_dataset`."""
-    return load_dataset("two_normal", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_letter(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load printed letters: 20000 samples, 16 features, 26 classes. As :func:`load_dataset`."""
-    return load_dataset("letter", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_image(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load two classes of image segments: 2310 samples, 18 features. As :func:`load_dataset`.
-
-    Computed from `segment`, from any of its sources: the constant column is left out, the others
-    are standardised over all samples (``ddof=1``). Brickface, sky, foliage and path are class +1
-    (target 1), cement, window and grass class -1 (target 0). A file ``image.csv.gz`` is not read,
-    so that the order of the samples is always the same.
-
-    224 samples repeat an earlier one. To keep each once:
-    ``kept = np.sort(np.unique(X, axis=0, return_index=True)[1])``.
-    """
-    return load_dataset("image", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_heart(
-    *,
-    return_X_y: bool = False,
-    as_frame: bool = False,
-    data_dir: PathLike | None = None,
-    download_if_missing: bool = True,
-) -> Any:
-    """Load Statlog heart disease: 270 samples, 13 features, 2 classes. As :func:`load_dataset`.
-
-    Read from ``heart.csv.gz`` in the data directory, otherwise from OpenML.
-    """
-    return load_dataset(
-        "heart",
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-        data_dir=data_dir,
-        download_if_missing=download_if_missing,
-    )
-
-
-def load_mnist(
-    *,
-    return_X_y: bool = False,
-    as_frame: bool = False,
-    data_dir: PathLike | None = None,
-    download_if_missing: bool = True,
-) -> Any:
-    """Load MNIST: 70000 samples, 784 features, 10 classes. As :func:`load_dataset`.
-
-    Read from ``mnist.npz`` in the data directory, otherwise from OpenML. The first 60000 samples
-    are the training set.
-    """
-    return load_dataset(
-        "mnist",
-        return_X_y=return_X_y,
-        as_frame=as_frame,
-        data_dir=data_dir,
-        download_if_missing=download_if_missing,
-    )
-
-
-def load_airfoil(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load the noise of airfoils: 1503 samples, 5 features, a number. As :func:`load_dataset`."""
-    return load_dataset("airfoil", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_concrete(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load concrete strength: 1030 samples, 8 features, a number. As :func:`load_dataset`."""
-    return load_dataset("concrete", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_auto_mpg(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load fuel consumption of cars: 392 samples, 5 features, a number. As :func:`load_dataset`."""
-    return load_dataset("auto_mpg", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_real_estate(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load prices of real estate: 414 samples, 6 features, a number. As :func:`load_dataset`."""
-    return load_dataset("real_estate", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_slump(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load concrete slump tests: 103 samples, 7 features, a number. As :func:`load_dataset`."""
-    return load_dataset("slump", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_wine_quality(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load grades of red wines: 1599 samples, 11 features, a number. As :func:`load_dataset`."""
-    return load_dataset("wine_quality", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir)
-
-
-def load_fish_toxicity(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load toxicity for fish: 908 samples, 6 features, a number. As :func:`load_dataset`."""
-    return load_dataset(
-        "fish_toxicity", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir
-    )
-
-
-def load_aquatic_toxicity(
-    *, return_X_y: bool = False, as_frame: bool = False, data_dir: PathLike | None = None
-) -> Any:
-    """Load toxicity for water fleas: 546 samples, 8 features, a number. As :func:`load_dataset`."""
-    return load_dataset(
-        "aquatic_toxicity", return_X_y=return_X_y, as_frame=as_frame, data_dir=data_dir
-    )
+load_iris = _loader("iris", "Load Iris")
+load_wine = _loader("wine", "Load Wine")
+load_breast_cancer = _loader("breast_cancer", "Load breast cancer")
+load_digits = _loader("digits", "Load 8 x 8 handwritten digits")
+load_vehicle = _loader("vehicle", "Load vehicle silhouettes")
+load_ionosphere = _loader("ionosphere", "Load radar returns")
+load_german = _loader("german", "Load German credit risks")
+load_segment = _loader("segment", "Load image segments")
+load_three_normal = _loader(
+    "three_normal",
+    "Generate three Gaussian classes, the paper's 3-Normal",
+    "The samples are always the same, and data directories are not searched. The record in "
+    "``CATALOGUE`` has the generator and the Bayes error.",
+)
+load_two_normal = _loader(
+    "two_normal",
+    "Generate two Gaussian classes",
+    "See :func:`load_three_normal`.",
+)
+load_letter = _loader("letter", "Load printed letters")
+load_image = _loader(
+    "image",
+    "Load two classes of image segments",
+    "Computed from `segment`, from any of its sources: the constant column is left out, the "
+    "others are standardised over all samples (``ddof=1``). Brickface, sky, foliage and path "
+    "are class +1 (target 1), cement, window and grass class -1 (target 0). A file "
+    "``image.csv.gz`` is not read, so that the order of the samples is always the same.\n\n"
+    "224 samples repeat an earlier one. To keep each once: ``kept = np.sort(np.unique(X, "
+    "axis=0, return_index=True)[1])``.",
+)
+load_heart = _loader(
+    "heart",
+    "Load Statlog heart disease",
+    "Read from ``heart.csv.gz`` in the data directory, otherwise from OpenML.",
+)
+load_mnist = _loader(
+    "mnist",
+    "Load MNIST",
+    "Read from ``mnist.npz`` in the data directory, otherwise from OpenML. The first 60000 "
+    "samples are the training set.",
+)
+load_airfoil = _loader("airfoil", "Load the noise of airfoils")
+load_concrete = _loader("concrete", "Load concrete strength")
+load_auto_mpg = _loader("auto_mpg", "Load fuel consumption of cars")
+load_real_estate = _loader("real_estate", "Load prices of real estate")
+load_slump = _loader("slump", "Load concrete slump tests")
+load_wine_quality = _loader("wine_quality", "Load grades of red wines")
+load_fish_toxicity = _loader("fish_toxicity", "Load toxicity for fish")
+load_aquatic_toxicity = _loader("aquatic_toxicity", "Load toxicity for water fleas")
 
 
 def _image_of(segment: Table) -> Table:
