@@ -354,7 +354,6 @@ def test_lines_that_are_too_long(make, monkeypatch):
 def test_samples_are_random_reproducible_and_in_order(make):
     path = make("a,y\n" + "".join(f"{i},u\n" for i in range(5000)))
     found = sample(path, max_rows=100)
-    assert found.n_rows == 5000
     assert (np.diff(found.row_numbers) > 0).all()
     assert (found.frame["a"].to_numpy() == found.row_numbers).all()
     assert found.notes == ("a random sample of 100 of 5000 rows is used.",)
@@ -377,7 +376,7 @@ def test_memory_is_bounded(make):
         sample(path, memory=1 << 20)
     found = sample(path, memory=1 << 20, max_rows=100_000)
     assert found.frame.memory_usage(deep=True).sum() < 1 << 20
-    assert found.n_rows == 200_000
+    assert found.notes[-1].endswith("of 200000 rows is used.")
     assert any("rows fit the memory budget of 1.0 MB" in note for note in found.notes)
 
 

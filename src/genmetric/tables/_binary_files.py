@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Collection, Generator, Sequence
-from contextlib import closing
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,27 +35,30 @@ class ParquetFile(TableFile):
 
     row_bytes: int = 8
 
-    def batches(
-        self, columns: Sequence[str] | None = None, text: Collection[str] = ()
-    ) -> Generator[Any, None, None]:
+    def _tables(self, names: list[str], text: Collection[str]) -> Generator[Any, None, None]:
         """Yield tables with the types of the file."""
         pa, parquet = import_optional("pyarrow", "cli"), import_optional("pyarrow.parquet", "cli")
-        names = list(self.names if columns is None else columns)
         rows = max(64, min(1 << 20, BATCH_BYTES // max(1, self.row_bytes)))
-        try:
-            # With pre_buffer everything that was read stays in memory until the file is closed.
-            with (
-                parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False) as file,
-                closing(file.iter_batches(rows, columns=names, use_threads=False)) as batches,
-            ):
-                for batch in batches:
-                    if batch.num_rows:
-                        yield _with_texts(pa.Table.from_batches([batch]).select(names), text)
-        except (pa.ArrowException, OSError) as error:
-            raise TableError(
-                f"{self.label}: corrupted Parquet file ({str(error).splitlines()[0]}). Re-create "
-                "it."
-            ) from error
+        # With pre_buffer everything that was read stays in memory until the file is closed.
+        with (
+            _readable(self.label, "Parquet"),
+            parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False) as file,
+            closing(file.iter_batches(rows, columns=names, use_threads=False)) as batches,
+        ):
+            for batch in batches:
+                yield _with_texts(pa.Table.from_batches([batch]).select(names), text)
+
+
+@contextmanager
+def _readable(label: str, kind: str) -> Iterator[None]:
+    """Raise TableError for a damaged file."""
+    pa = import_optional("pyarrow", "cli")
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(
+            f"{label}: corrupted {kind} file ({str(error).splitlines()[0]}). Re-create it."
+        ) from error
 
 
 def open_parquet(path: Path, label: str) -> ParquetFile:
@@ -73,17 +76,14 @@ def open_parquet(path: Path, label: str) -> ParquetFile:
     ParquetFile
         The file; its rows are not read yet.
     """
-    pa, parquet = import_optional("pyarrow", "cli"), import_optional("pyarrow.parquet", "cli")
-    try:
-        with parquet.ParquetFile(path) as file:
-            schema, n_rows = file.schema_arrow, file.metadata.num_rows
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{label}: corrupted Parquet file. Re-create it.") from error
+    parquet = import_optional("pyarrow.parquet", "cli")
+    with _readable(label, "Parquet"), parquet.ParquetFile(path) as file:
+        schema, n_rows = file.schema_arrow, file.metadata.num_rows
     # What pandas writes for its index.
     names = [name for name in schema.names if not name.startswith("__index_level_")]
     _check_table(names, n_rows, label)
     row_bytes = sum(_type_bytes(schema.field(name).type) for name in names)
-    return ParquetFile(path, label, tuple(names), row_bytes, n_rows=n_rows)
+    return ParquetFile(path, label, tuple(names), row_bytes)
 
 
 def _type_bytes(type_: Any) -> int:
@@ -125,24 +125,24 @@ def _with_texts(table: Any, text: Collection[str]) -> Any:
 class ArrowFile(TableFile):
     """An Arrow file, which is also called Feather."""
 
-    def batches(
-        self, columns: Sequence[str] | None = None, text: Collection[str] = ()
-    ) -> Generator[Any, None, None]:
+    def _tables(self, names: list[str], text: Collection[str]) -> Generator[Any, None, None]:
         """Yield tables with the types of the file."""
         pa = import_optional("pyarrow", "cli")
-        names = list(self.names if columns is None else columns)
-        try:
-            with pa.OSFile(str(self.path)) as source, pa.ipc.open_file(source) as reader:
-                for i in range(reader.num_record_batches):
-                    batch = reader.get_batch(i)
-                    if batch.num_rows:
-                        yield _with_texts(pa.Table.from_batches([batch]).select(names), text)
-        except (pa.ArrowException, OSError) as error:
-            raise _corrupted_arrow(self.label) from error
+        with _opened_arrow(self.path, self.label) as reader:
+            for i in range(reader.num_record_batches):
+                table = pa.Table.from_batches([reader.get_batch(i)])
+                yield _with_texts(table.select(names), text)
 
 
-def _corrupted_arrow(label: str) -> TableError:
-    return TableError(f"{label}: corrupted Arrow file. Re-create it.")
+@contextmanager
+def _opened_arrow(path: Path, label: str) -> Iterator[Any]:
+    pa = import_optional("pyarrow", "cli")
+    with (
+        _readable(label, "Arrow"),
+        pa.OSFile(str(path)) as source,
+        pa.ipc.open_file(source) as reader,
+    ):
+        yield reader
 
 
 def open_arrow(path: Path, label: str) -> ArrowFile:
@@ -160,12 +160,8 @@ def open_arrow(path: Path, label: str) -> ArrowFile:
     ArrowFile
         The file; its rows are not read yet.
     """
-    pa = import_optional("pyarrow", "cli")
-    try:
-        with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as reader:
-            names, n_batches = list(reader.schema.names), reader.num_record_batches
-    except (pa.ArrowException, OSError) as error:
-        raise _corrupted_arrow(label) from error
+    with _opened_arrow(path, label) as reader:
+        names, n_batches = list(reader.schema.names), reader.num_record_batches
     _check_table(names, n_batches, label)
     return ArrowFile(path, label, tuple(names))
 
@@ -185,11 +181,8 @@ class MemoryTable(TableFile):
     table: Any = None
     first_row: int = 1
 
-    def batches(
-        self, columns: Sequence[str] | None = None, text: Collection[str] = ()
-    ) -> Generator[Any, None, None]:
+    def _tables(self, names: list[str], text: Collection[str]) -> Generator[Any, None, None]:
         """Yield the table in parts."""
-        names = list(self.names if columns is None else columns)
         chosen = _with_texts(self.table.select(names), text)
         row_bytes = max(1, chosen.nbytes // max(1, chosen.num_rows))
         step = max(64, BATCH_BYTES // row_bytes)
@@ -232,9 +225,7 @@ def memory_table(
     pa = import_optional("pyarrow", "cli")
     table = pa.table(columns)
     _check_table(list(columns), table.num_rows, label)
-    return MemoryTable(
-        path, label, tuple(columns), table, first_row, notes=tuple(notes), n_rows=table.num_rows
-    )
+    return MemoryTable(path, label, tuple(columns), table, first_row, notes=tuple(notes))
 
 
 def open_excel(path: Path, label: str, budget: int) -> MemoryTable:

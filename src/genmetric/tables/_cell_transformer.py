@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from genmetric._typing import AnyArray
-from genmetric.tables._cells import column_array, column_names, is_frame, plain_array
+from genmetric.tables._cells import column_array, is_frame, plain_array
 
 
 class CellTransformer(TransformerMixin, BaseEstimator):
@@ -23,7 +23,7 @@ class CellTransformer(TransformerMixin, BaseEstimator):
             )
         validate_data(self, X, skip_check_array=True, reset=reset)
         if is_frame(X):
-            return [(str(name), column_array(X, name)) for name in column_names(X)]
+            return [(str(name), column_array(X, name)) for name in X.columns]
         X = np.asarray(X, dtype=None if hasattr(X, "dtype") else object)
         names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
         return [(str(name), plain_array(X[:, j])) for j, name in enumerate(names)]

@@ -45,16 +45,6 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "dtypes") and hasattr(X, "shape")
 
 
-def column_names(X: Any) -> list[Any]:
-    """Return the names of the columns of a frame."""
-    return list(X.columns)
-
-
-def select_columns(X: Any, names: Sequence[str]) -> Any:
-    """Return the columns `names` of a frame, as a frame of the same library."""
-    return X[list(names)]
-
-
 def select_rows(X: Any, rows: AnyArray) -> Any:
     """Return the rows of a frame at the given positions or where a mask is True."""
     positions = np.flatnonzero(rows) if rows.dtype == bool else rows
@@ -78,11 +68,7 @@ def column_array(X: Any, name: str) -> AnyArray:
         for true and false without missing values, datetime64 for dates and times (in UTC), and
         objects for everything else, with None where a value is missing.
     """
-    return series_array(X[name])
-
-
-def series_array(series: Any) -> AnyArray:
-    """Return a pandas or polars series as an array; see :func:`column_array`."""
+    series = X[name]
     return plain_array(_pandas_array(series) if hasattr(series, "iloc") else _polars_array(series))
 
 

@@ -29,7 +29,56 @@ MISSING_CATEGORY = "missing"
 OTHER_CATEGORY = "other"
 
 
-class NumberParser(OneToOneFeatureMixin, CellTransformer):
+class _CellParser(OneToOneFeatureMixin, CellTransformer):
+    """Base class of transformers that read each column as numbers."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check that the columns can be read.
+
+        Parameters
+        ----------
+        X : DataFrame or ndarray of shape (n_samples, n_features)
+            Columns of numbers, of booleans or of texts that stand for them.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted transformer.
+        """
+        self._parse(X, reset=True)
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the numbers; those of true and false are 1 and 0.
+
+        Parameters
+        ----------
+        X : DataFrame or ndarray of shape (n_samples, n_features)
+            Columns of numbers, of booleans or of texts that stand for them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            NaN where a value is missing.
+        """
+        check_is_fitted(self, "n_features_in_")
+        return self._parse(X, reset=False)
+
+    def _parse(self, X: Any, *, reset: bool) -> FloatArray:
+        columns = self._columns(X, reset=reset)
+        numbers = np.empty((len(X), len(columns)))
+        for j, (name, array) in enumerate(columns):
+            numbers[:, j] = self._parse_column(name, array)
+        return numbers
+
+    def _parse_column(self, name: str, array: AnyArray) -> AnyArray:
+        """Return one column as numbers, NaN where missing."""
+        raise NotImplementedError
+
+
+class NumberParser(_CellParser):
     """Read columns of numbers, which may be written as text.
 
     Parameters
@@ -79,60 +128,22 @@ class NumberParser(OneToOneFeatureMixin, CellTransformer):
         self.unit = unit
         self.missing_words = missing_words
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check that the columns can be read.
-
-        Parameters
-        ----------
-        X : DataFrame or ndarray of shape (n_samples, n_features)
-            Columns of numbers or of texts.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : NumberParser
-            The fitted transformer.
-        """
-        self._parse(X, reset=True)
-        return self
-
-    def transform(self, X: Any) -> FloatArray:
-        """Return the numbers.
-
-        Parameters
-        ----------
-        X : DataFrame or ndarray of shape (n_samples, n_features)
-            Columns of numbers or of texts.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            NaN where a value is missing.
-        """
-        check_is_fitted(self, "n_features_in_")
-        return self._parse(X, reset=False)
-
-    def _parse(self, X: Any, *, reset: bool) -> FloatArray:
-        columns = self._columns(X, reset=reset)
-        numbers = np.empty((len(X), len(columns)))
+    def _parse_column(self, name: str, array: AnyArray) -> AnyArray:
+        if array.dtype.kind in "iufb":
+            return array
+        texts = cell_texts(array, self.missing_words)
         format_ = NumberFormat(self.decimal, self.thousands, self.percent, self.unit)
-        for j, (name, array) in enumerate(columns):
-            if array.dtype.kind in "iufb":
-                numbers[:, j] = array
-            else:
-                texts = cell_texts(array, self.missing_words)
-                numbers[:, j], bad = parse_numbers(texts, format_, new=True)
-                if bad:
-                    raise ValueError(
-                        f"column {name!r}: {texts[bad[0]]!r} in row {bad[0]} is not a number; "
-                        f"{len(texts) - len(bad)} of {len(texts)} cells are numbers or missing. "
-                        "Correct the cell or replace it by a missing value."
-                    )
+        numbers, bad = parse_numbers(texts, format_, new=True)
+        if bad:
+            raise ValueError(
+                f"column {name!r}: {texts[bad[0]]!r} in row {bad[0]} is not a number; "
+                f"{len(texts) - len(bad)} of {len(texts)} cells are numbers or missing. Correct the "
+                "cell or replace it by a missing value."
+            )
         return numbers
 
 
-class BooleanParser(OneToOneFeatureMixin, CellTransformer):
+class BooleanParser(_CellParser):
     """Read columns of true and false (yes and no, on and off, 1 and 0) as 1 and 0.
 
     Parameters
@@ -162,54 +173,18 @@ class BooleanParser(OneToOneFeatureMixin, CellTransformer):
     def __init__(self, missing_words: Sequence[str] | None = None) -> None:
         self.missing_words = missing_words
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Check that the columns can be read.
-
-        Parameters
-        ----------
-        X : DataFrame or ndarray of shape (n_samples, n_features)
-            Columns of booleans, of their words or of 0 and 1.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : BooleanParser
-            The fitted transformer.
-        """
-        self._parse(X, reset=True)
-        return self
-
-    def transform(self, X: Any) -> FloatArray:
-        """Return 1 for true and 0 for false.
-
-        Parameters
-        ----------
-        X : DataFrame or ndarray of shape (n_samples, n_features)
-            Columns of booleans, of their words or of 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            NaN where a value is missing.
-        """
-        check_is_fitted(self, "n_features_in_")
-        return self._parse(X, reset=False)
-
-    def _parse(self, X: Any, *, reset: bool) -> FloatArray:
-        columns = self._columns(X, reset=reset)
-        values: dict[str | None, float] = {None: np.nan}
-        values |= {**dict.fromkeys(TRUE_WORDS, 1.0), **dict.fromkeys(FALSE_WORDS, 0.0)}
-        numbers = np.empty((len(X), len(columns)))
-        for j, (name, array) in enumerate(columns):
-            for i, text in enumerate(cell_texts(array, self.missing_words)):
-                key = None if text is None else text.lower()
-                if key not in values:
-                    raise ValueError(
-                        f"column {name!r}: {text!r} in row {i} is neither true nor false (yes or "
-                        "no, 1 or 0). Correct the cell or replace it by a missing value."
-                    )
-                numbers[i, j] = values[key]
+    def _parse_column(self, name: str, array: AnyArray) -> AnyArray:
+        values = {**dict.fromkeys(TRUE_WORDS, 1.0), **dict.fromkeys(FALSE_WORDS, 0.0)}
+        numbers = np.full(len(array), np.nan)
+        for i, text in enumerate(cell_texts(array, self.missing_words)):
+            if text is None:
+                continue
+            if text.lower() not in values:
+                raise ValueError(
+                    f"column {name!r}: {text!r} in row {i} is neither true nor false (yes or no, 1 "
+                    "or 0). Correct the cell or replace it by a missing value."
+                )
+            numbers[i] = values[text.lower()]
         return numbers
 
 

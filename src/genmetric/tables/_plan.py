@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from genmetric._typing import AnyArray
-from genmetric.tables._cells import column_array, column_names, is_frame
+from genmetric.tables._cells import column_array, is_frame
 from genmetric.tables._columns import ColumnPlan, Hints, classify_column, number_choice
 from genmetric.tables._errors import TableError, quoted
 from genmetric.tables._numbers import table_decimal
@@ -200,14 +200,17 @@ def plan_columns(
         for name in names
         if name in chosen and name not in (target, id_column, *drop)
     }
-    hints = _with_table_decimal(arrays, hints)
+    # Rows are counted in the table, and not among those with a target.
+    row_numbers, label_of = np.flatnonzero(rows), hints.line_of
+    hints = replace(
+        _with_table_decimal(arrays, hints), line_of=lambda row: label_of(int(row_numbers[row]))
+    )
     columns, notes, options = [], list(target_plan.notes if target_plan else ()), []
-    row_numbers = np.flatnonzero(rows)
     for name in names:
         if name == target:
             continue
         if name in arrays:
-            found = classify_column(name, arrays[name], replace_rows(hints, row_numbers))
+            found = classify_column(name, arrays[name], hints)
             problems += found.problems
             options += [o for _ in found.problems for o in ("--drop", name)]
             notes += found.notes
@@ -234,14 +237,8 @@ def plan_columns(
     return plan
 
 
-def replace_rows(hints: Hints, row_numbers: AnyArray) -> Hints:
-    """Return hints whose rows are counted in the table and not in the rows with a target."""
-    line_of = hints.line_of
-    return replace(hints, line_of=lambda row: line_of(int(row_numbers[row])))
-
-
 def _checked_names(frame: Any) -> list[str]:
-    names = column_names(frame)
+    names = list(frame.columns)
     strange = [name for name in names if not isinstance(name, str)]
     if strange:
         raise TableError(

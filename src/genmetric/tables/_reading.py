@@ -52,8 +52,6 @@ class TableSample:
         The rows in the order of the file.
     row_numbers : ndarray of shape (n_rows,)
         Position of each row in the file, from 0.
-    n_rows : int
-        Number of rows of the file.
     table : TableFile
         The file.
     notes : tuple of str
@@ -62,7 +60,6 @@ class TableSample:
 
     frame: Any
     row_numbers: IntArray
-    n_rows: int
     table: TableFile
     notes: tuple[str, ...]
 
@@ -190,18 +187,7 @@ def _open_text(
         encoding=encoding,
         missing=missing_set(missing_words),
     )
-    return CSVFile(
-        path,
-        label,
-        form.names,
-        form.delimiter,
-        form.encoding,
-        compression,
-        form.skip_lines,
-        form.plain,
-        missing_words,
-        notes=form.notes,
-    )
+    return CSVFile(path, label, form.names, form, compression, missing_words, notes=form.notes)
 
 
 def _open_json_lines(
@@ -276,14 +262,16 @@ def read_sample(
             return _read_sample(table, max_rows, random_state, budget, text)
         except _NotPlainError as found:
             assert isinstance(table, CSVFile)
-            table = replace(table, plain=table.plain - found.columns)
+            form = replace(table.form, plain=table.form.plain - found.columns)
+            table = replace(table, form=form)
         except TableError as error:
             encoding = _other_encoding(table, error)
             if encoding is None:
                 raise
             note = f"the text is not UTF-8 and is read as {encoding} (--encoding)."
             assert isinstance(table, CSVFile)
-            table = replace(table, encoding=encoding, notes=(*table.notes, note))
+            form = replace(table.form, encoding=encoding)
+            table = replace(table, form=form, notes=(*table.notes, note))
 
 
 class _NotPlainError(Exception):
@@ -299,7 +287,7 @@ def _other_encoding(table: TableFile, error: TableError) -> str | None:
     cause = error.__cause__
     if not isinstance(cause, UnicodeDecodeError) or not isinstance(table, CSVFile):
         return None
-    return fallback_encoding(cause.object) if table.encoding == "utf-8" else None
+    return fallback_encoding(cause.object) if table.form.encoding == "utf-8" else None
 
 
 def _read_sample(
@@ -314,7 +302,7 @@ def _read_sample(
     keys: list[Any] = []
     held = n_rows = 0
     limit, notes = max_rows, list(table.notes)
-    plain = (table.plain if isinstance(table, CSVFile) else frozenset()) - set(text)
+    plain = (table.form.plain if isinstance(table, CSVFile) else frozenset()) - set(text)
     pa = import_optional("pyarrow", "cli")
     with closing(table.batches(text=text)) as batches:
         for batch in batches:
@@ -354,7 +342,7 @@ def _read_sample(
             notes.append(f"a random sample of {len(keys[0])} of {n_rows} rows is used.")
     frame = to_frame(_concatenated(parts))
     rows = np.concatenate(keys)[:, 1].astype(np.intp)
-    return TableSample(frame, rows, n_rows, table, tuple(notes))
+    return TableSample(frame, rows, table, tuple(notes))
 
 
 def _smallest(parts: list[Any], keys: list[Any], limit: int) -> tuple[list[Any], list[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,12 @@ class TableFile:
         Columns in the order of the file.
     notes : tuple of str
         Remarks on what was changed or skipped.
-    n_rows : int or None
-        Number of rows, if the file tells.
     """
 
     path: Path
     label: str
     names: tuple[str, ...]
     notes: tuple[str, ...] = field(default=(), kw_only=True)
-    n_rows: int | None = field(default=None, kw_only=True)
 
     @property
     def n_bytes(self) -> int:
@@ -54,6 +52,14 @@ class TableFile:
         pyarrow.Table
             At least one row.
         """
+        names = list(self.names if columns is None else columns)
+        with closing(self._tables(names, text)) as tables:
+            for table in tables:
+                if table.num_rows:
+                    yield table
+
+    def _tables(self, names: list[str], text: Collection[str]) -> Generator[Any, None, None]:
+        """Yield Arrow tables with the columns `names`, of which those in `text` are text."""
         raise NotImplementedError
 
     def row_label(self, row: int) -> str:

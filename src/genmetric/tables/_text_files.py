@@ -7,8 +7,8 @@ import io
 import json
 import re
 from collections.abc import Collection, Generator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from genmetric._optional import import_optional
 from genmetric.tables._blocks import line_blocks, open_bytes, text_blocks
 from genmetric.tables._cells import missing_set
 from genmetric.tables._errors import TableError
-from genmetric.tables._format import not_text
+from genmetric.tables._format import TextForm, not_text
 from genmetric.tables._table_file import TableFile
 
 #: Words by which pyarrow says that a row has too few or too many cells.
@@ -33,34 +33,22 @@ class CSVFile(TableFile):
 
     Attributes
     ----------
-    delimiter : str
-        Character between cells.
-    encoding : str
-        Encoding of the text.
+    form : TextForm
+        Encoding, delimiter, header, and columns to read as numbers. A block in which a cell is not
+        a plain number has the column as text.
     compression : str or None
         Name of the compression, as pyarrow calls it.
-    skip_lines : int
-        Number of lines up to the end of the header.
-    plain : frozenset of str
-        Columns to read as numbers. A block in which a cell is not a plain number has the column
-        as text.
     missing_words : tuple of str or None
         Texts of missing values; None is the usual ones.
     """
 
-    delimiter: str = ","
-    encoding: str = "utf-8"
+    form: TextForm
     compression: str | None = None
-    skip_lines: int = 1
-    plain: frozenset[str] = field(default=frozenset())
     missing_words: tuple[str, ...] | None = None
 
-    def batches(
-        self, columns: Sequence[str] | None = None, text: Collection[str] = ()
-    ) -> Generator[Any, None, None]:
+    def _tables(self, names: list[str], text: Collection[str]) -> Generator[Any, None, None]:
         """Yield tables; numbers as float64, everything else as text."""
-        names = list(self.names if columns is None else columns)
-        plain = [name for name in names if name in self.plain and name not in text]
+        plain = [name for name in names if name in self.form.plain and name not in text]
         words = missing_set(self.missing_words)
         variants = sorted({v for w in words for v in (w, w.upper(), w.capitalize(), w.title())})
         row = 0
@@ -71,16 +59,18 @@ class CSVFile(TableFile):
                 yield table
 
     def _blocks(self) -> Generator[bytes, None, None]:
+        """Yield the rows below the header as text, in blocks."""
+        form = self.form
         try:
             with open_bytes(self.path, self.compression, self.label) as stream:
                 yield from line_blocks(
-                    text_blocks(stream, self.encoding),
+                    text_blocks(stream, form.encoding),
                     self.label,
-                    delimiter=self.delimiter,
-                    skip_lines=self.skip_lines,
+                    delimiter=form.delimiter,
+                    skip_lines=form.skip_lines,
                 )
         except UnicodeDecodeError as error:
-            raise not_text(self.label, self.encoding) from error
+            raise not_text(self.label, form.encoding) from error
 
     def _parse(
         self, block: bytes, names: list[str], plain: list[str], missing: list[str], row: int
@@ -90,15 +80,15 @@ class CSVFile(TableFile):
         as_text = [name for name in names if name not in plain]
         try:
             if plain:
-                # Leading zeros are rare; only a block that has some is looked at more closely.
-                table = self._read(block, names, set(plain), missing)
-                if not has_leading_zero(block):
-                    return _stripped(table, as_text)
+                # Cells that are not plain numbers, and leading zeros, are rare; only a block that
+                # has some is read as text.
+                with suppress(pa.ArrowInvalid):
+                    table = self._read(block, names, set(plain), missing)
+                    if not has_leading_zero(block):
+                        return _stripped(table, as_text)
             texts = _stripped(self._read(block, names, set(), missing), names)
         except pa.ArrowInvalid as error:
-            if _RAGGED.search(str(error)) or not plain:
-                raise self._explain(error, row) from error
-            texts = _stripped(self._read_texts(block, names, missing, row), names)
+            raise self._explain(error, row) from error
         words = pa.array(sorted({m.lower() for m in missing}))
         for name in plain:
             column = texts.column(name)
@@ -114,13 +104,6 @@ class CSVFile(TableFile):
             texts = texts.set_column(texts.schema.get_field_index(name), name, numbers)
         return texts
 
-    def _read_texts(self, block: bytes, names: list[str], missing: list[str], row: int) -> Any:
-        pa = import_optional("pyarrow", "cli")
-        try:
-            return self._read(block, names, set(), missing)
-        except pa.ArrowInvalid as error:
-            raise self._explain(error, row) from error
-
     def _read(self, block: bytes, names: list[str], plain: set[str], missing: list[str]) -> Any:
         pa, arrow_csv = import_optional("pyarrow", "cli"), import_optional("pyarrow.csv", "cli")
         place = {name: str(number) for number, name in enumerate(self.names)}
@@ -133,7 +116,9 @@ class CSVFile(TableFile):
                 block_size=len(block) + 1,
                 column_names=[str(number) for number in range(len(self.names))],
             ),
-            parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self.form.delimiter, newlines_in_values=True
+            ),
             convert_options=arrow_csv.ConvertOptions(
                 column_types=types,
                 include_columns=list(types),
@@ -156,18 +141,12 @@ class CSVFile(TableFile):
 
     def row_label(self, row: int) -> str:
         """Return the line of the file at which a row starts, such as "line 57"."""
-        line = self.skip_lines + 1
+        line = self.form.skip_lines + 1
         try:
-            with (
-                open_bytes(self.path, self.compression, self.label) as stream,
-                closing(text_blocks(stream, self.encoding)) as blocks,
-            ):
-                rows = line_blocks(
-                    blocks, self.label, delimiter=self.delimiter, skip_lines=self.skip_lines
-                )
-                for block in rows:
+            with closing(self._blocks()) as blocks:
+                for block in blocks:
                     file = io.StringIO(block.decode(), newline="")
-                    reader = csv.reader(file, delimiter=self.delimiter)
+                    reader = csv.reader(file, delimiter=self.form.delimiter)
                     start = 1
                     for cells in reader:
                         # Blank lines are not rows.
@@ -177,7 +156,7 @@ class CSVFile(TableFile):
                             row -= 1
                         start = reader.line_num + 1
                     line += block.count(b"\n")
-        except (csv.Error, UnicodeError, OSError, TableError):
+        except (csv.Error, OSError, TableError):
             pass
         return f"row {row + 1}"
 
@@ -222,12 +201,9 @@ class JSONLinesFile(TableFile):
 
     compression: str | None = None
 
-    def batches(
-        self, columns: Sequence[str] | None = None, text: Collection[str] = ()
-    ) -> Generator[Any, None, None]:
+    def _tables(self, names: list[str], text: Collection[str]) -> Generator[Any, None, None]:
         """Yield tables with the types of the JSON values."""
         pa = import_optional("pyarrow", "cli")
-        names = list(self.names if columns is None else columns)
         line = 1
         try:
             with open_bytes(self.path, self.compression, self.label) as stream:
@@ -238,8 +214,7 @@ class JSONLinesFile(TableFile):
                         arrow_column([r.get(name) for r in records], as_text=name in text)
                         for name in names
                     ]
-                    if records:
-                        yield pa.table(arrays, names=names)
+                    yield pa.table(arrays, names=names)
         except UnicodeDecodeError as error:
             raise not_text(self.label, "utf-8") from error
 
