@@ -131,7 +131,7 @@ def test_class_models():
     by_default = LocalMetricClassifier(shrinkage=0.3).fit(X, Y).kneighbors()[0]
     as_model = LocalMetricClassifier(class_model=GaussianModel(shrinkage=0.3)).fit(X, Y)
     np.testing.assert_allclose(as_model.kneighbors()[0], by_default, rtol=1e-9)
-    oas = LocalMetricClassifier(covariance_estimator=OAS()).fit(X, Y)
+    oas = LocalMetricClassifier(class_model=GaussianModel(covariance_estimator=OAS())).fit(X, Y)
     assert oas.covariances_.shape == (3, 4, 4)
     mixture = LocalMetricClassifier(class_model=GaussianMixtureModel(2), random_state=0)
     first, second = mixture.fit(X, Y).kneighbors(), clone(mixture).fit(X, Y).kneighbors()
@@ -173,7 +173,10 @@ INVALID = [
     ({"interpolation": "half"}, "interpolation must be a number in .0, 1.; got"),
     ({"shrinkage": -1}, "shrinkage must be None"),
     ({"priors": [1, 2]}, "priors must be 3 positive numbers"),
-    ({"shrinkage": 0.1, "covariance_estimator": OAS()}, "both define the covariance"),
+    (
+        {"class_model": GaussianModel(shrinkage=0.1, covariance_estimator=OAS())},
+        "both define the covariance",
+    ),
 ]
 
 

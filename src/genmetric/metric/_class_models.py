@@ -41,20 +41,18 @@ class ClassModelSpecification:
     class_model: Any = None
 
     @classmethod
-    def of(
-        cls, shrinkage: Any, class_model: Any = None, covariance_estimator: Any = None
-    ) -> ClassModelSpecification:
+    def of(cls, shrinkage: Any, class_model: Any = None) -> ClassModelSpecification:
         """Validate the parameters of an estimator.
 
         A `class_model` that is a :class:`~genmetric.GaussianModel` is the default model with other
         parameters, so that all solvers and batches are available for it too.
         """
-        if type(class_model) is GaussianModel:
-            shrinkage = class_model.shrinkage
-            covariance_estimator = class_model.covariance_estimator
-        elif class_model is not None:
+        if class_model is None:
+            return cls(check_shrinkage(shrinkage))
+        if type(class_model) is not GaussianModel:
             return cls(class_model=class_model)
-        return cls(check_shrinkage(shrinkage, covariance_estimator), covariance_estimator)
+        estimator = class_model.covariance_estimator
+        return cls(check_shrinkage(class_model.shrinkage, estimator), estimator)
 
     @property
     def is_gaussian(self) -> bool:

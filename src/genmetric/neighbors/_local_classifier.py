@@ -66,12 +66,10 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         shrinkage of Ledoit and Wolf; a number s in [0, 1] gives (1-s)·S + s·(trace S/D)·I, and
         larger values make the classes rounder. Eigenvalues below 1e-8 of the mean pooled variance
         are raised to that level, for ``None`` too.
-    covariance_estimator : estimator, default=None
-        Replaces ``"auto"``: an estimator with ``fit`` and ``covariance_``, as in
-        :mod:`sklearn.covariance`, cloned and fitted on the centred samples of each class.
     class_model : estimator, default=None
         Density of a class, cloned and fitted on each, as in :class:`~genmetric.GenerativeMetric`;
-        ``None`` is one Gaussian with the two parameters above.
+        ``None`` is one Gaussian with this `shrinkage`. ``GaussianModel(covariance_estimator=...)``
+        takes a covariance estimator of scikit-learn.
     priors : array-like of shape (n_classes,), default=None
         Class priors, in the order of `classes_`; a class with a larger prior has more influence on
         the local metrics. ``None`` is equal priors, as in the paper. With two classes they have no
@@ -147,7 +145,6 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         *,
         interpolation: float = 0.5,
         shrinkage: Any = "auto",
-        covariance_estimator: Any = None,
         class_model: Any = None,
         priors: ArrayLike | None = None,
         n_jobs: int | None = None,
@@ -156,7 +153,6 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         self.n_neighbors = n_neighbors
         self.interpolation = interpolation
         self.shrinkage = shrinkage
-        self.covariance_estimator = covariance_estimator
         self.class_model = class_model
         self.priors = priors
         self.n_jobs = n_jobs
@@ -179,9 +175,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
             The fitted classifier.
         """
         check_parameters(self)
-        spec = ClassModelSpecification.of(
-            self.shrinkage, self.class_model, self.covariance_estimator
-        )
+        spec = ClassModelSpecification.of(self.shrinkage, self.class_model)
         x, _, classes, codes = labelled_rows(self, X, y, ensure_min_samples=2)
         log_priors = check_priors(self.priors, len(classes))
         _check_available(self.n_neighbors, len(x))
