@@ -270,7 +270,7 @@ def test_results():
     found = Comparison("t", 3, 1, ("x",), ("u", "v"), np.array([1, 2]), (one, out))
     assert found["c"] is out
     assert found.ran == (one,)
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="'d'"):
         found["d"]
 
 

@@ -249,7 +249,7 @@ def test_invalid_samples_and_parameters():
         DaskGenerativeMetric(max_samples="auto").fit(x, y)
     with pytest.raises(ValueError, match=r"In block \d: Unknown label type"):
         DaskGenerativeMetric().fit(x, y + 0.5)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         DaskGenerativeMetric().transform(x)
 
 

@@ -55,7 +55,7 @@ def test_refusals(iris, tmp_path):
         export_map(EmbeddingAdapter().fit(X, y), tmp_path / "map.npy")
     with pytest.raises(ValueError, match=r"steps that are not linear \(Normalizer\)"):
         export_map(make_pipeline(Normalizer(), metric).fit(X, y), tmp_path / "map.safetensors")
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         export_map(GenerativeMetric(), tmp_path / "map.npy")
     assert list(tmp_path.iterdir()) == []
 

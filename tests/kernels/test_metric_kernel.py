@@ -176,7 +176,7 @@ def test_invalid_arguments(arguments, options, error, text):
 
 @pytest.mark.parametrize("metric", [GenerativeMetric(), PCA()])
 def test_unfitted_metric(metric):
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         metric_kernel(metric)
 
 

@@ -235,6 +235,6 @@ def test_invalid_samples(wine):
         kernels.gram(X, np.where(X[3, 3] == X, np.nan, X))
     with pytest.raises(TypeError, match="masked"):
         kernels.gram(np.ma.masked_array(X))
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         RegionalKernels().gram(X)
     assert not hasattr(kernels, "transform")

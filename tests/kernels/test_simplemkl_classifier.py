@@ -336,9 +336,9 @@ def test_invalid_samples_and_labels(wine):
         SimpleMKLClassifier().fit(X, np.zeros(len(X)))
     with pytest.raises(TypeError, match="masked"):
         SimpleMKLClassifier().fit(np.ma.masked_array(X), y)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         SimpleMKLClassifier().predict(X)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         SimpleMKLClassifier().transform(X)
     later = SimpleMKLClassifier([lambda a, b: np.where(len(a) == len(b), a @ b.T, np.nan)])
     with pytest.raises(ValueError, match=r"kernels\[0\] returned NaN"):

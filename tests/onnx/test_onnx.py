@@ -157,7 +157,7 @@ def test_estimators_that_cannot_be_converted_are_refused(model, iris):
 
 def test_invalid_models_and_inputs(iris):
     X, y = iris
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         skl2onnx.to_onnx(GenerativeMetric(), X[:1])
     with pytest.raises(ValueError, match="3 columns"):
         skl2onnx.to_onnx(GenerativeMetric().fit(X, y), X[:1, :3])

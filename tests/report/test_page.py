@@ -188,7 +188,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_no_such_folder(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: .*none.page\.html"):
         Page("t").write(tmp_path / "none" / "page.html")
 
 

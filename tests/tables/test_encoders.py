@@ -185,7 +185,7 @@ def test_common_behaviour(transformer):
     if isinstance(transformer, DateEncoder):
         cells = ["2020-01-01"]
     fresh = clone(transformer)
-    with pytest.raises(NotFittedError):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
         fresh.transform(frame(a=cells))
     fresh.fit(frame(a=cells))
     assert fresh.n_features_in_ == 1
