@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -247,7 +248,9 @@ def rows_by_class(codes: IntArray, n_classes: int) -> list[IntArray]:
     return np.split(order, ends[:-1])
 
 
-def weighted_rows(estimator: Any, X: Any, sample_weight: Any) -> tuple[FloatArray, FloatArray]:
+def weighted_rows(
+    estimator: BaseEstimator, X: Any, sample_weight: Any
+) -> tuple[FloatArray, FloatArray]:
     """Validate samples and weights; drop samples of weight zero. Default weights are one.
 
     Parameters
@@ -275,7 +278,7 @@ def weighted_rows(estimator: Any, X: Any, sample_weight: Any) -> tuple[FloatArra
 
 
 def labelled_rows(
-    estimator: Any, X: Any, y: Any, **options: Any
+    estimator: BaseEstimator, X: Any, y: Any, **options: Any
 ) -> tuple[AnyArray, AnyArray, AnyArray, IntArray]:
     """Validate the samples and class labels of a `fit`; keep float32 and float64.
 
@@ -306,7 +309,7 @@ def labelled_rows(
     return x, labels, *encode_classes(labels, type(estimator).__name__)
 
 
-def form_points(X: Any, preprocessor: Any, estimator: Any, *, per_tuple: int = 0) -> Any:
+def form_points(X: Any, preprocessor: Any, estimator: object, *, per_tuple: int = 0) -> Any:
     """Return the samples of `X`; look them up with a preprocessor if `X` has indices.
 
     Parameters
@@ -356,7 +359,7 @@ def form_points(X: Any, preprocessor: Any, estimator: Any, *, per_tuple: int = 0
     return X
 
 
-def numeric_targets(estimator: Any, X: Any, y: Any) -> tuple[AnyArray, FloatArray]:
+def numeric_targets(estimator: BaseEstimator, X: Any, y: Any) -> tuple[AnyArray, FloatArray]:
     """Validate the samples and numeric targets of a regression `fit`.
 
     Parameters

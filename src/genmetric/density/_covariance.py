@@ -7,7 +7,7 @@ import warnings
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from genmetric._parameters import Interval, RuleOrValue, check_parameter
 from genmetric._typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -255,7 +255,7 @@ def class_covariances(
     return cov + isotropic[:, None, None] * np.eye(cov.shape[-1])
 
 
-def fit_weighted(estimator: Any, X: AnyArray, sample_weight: FloatArray | None) -> Any:
+def fit_weighted(estimator: BaseEstimator, X: AnyArray, sample_weight: FloatArray | None) -> Any:
     """Fit an estimator on samples with frequencies, with or without support for weights.
 
     If ``fit`` does not accept ``sample_weight``, each sample is repeated as often as its weight states,
@@ -278,7 +278,7 @@ def fit_weighted(estimator: Any, X: AnyArray, sample_weight: FloatArray | None) 
 
 
 def estimated_covariance(
-    estimator: Any, X: FloatArray, sample_weight: FloatArray | None = None
+    estimator: BaseEstimator, X: FloatArray, sample_weight: FloatArray | None = None
 ) -> FloatArray:
     """Compute the covariance of the samples of one class by a scikit-learn covariance estimator."""
     if not callable(getattr(estimator, "fit", None)):

@@ -18,7 +18,6 @@ from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike
 from genmetric._validation import check_weights, form_points, refuse_lazy
 from genmetric.metric._averaging import average_metrics, plan_in_memory, select_samples
-from genmetric.metric._combination import GaussianMixtureWeights
 from genmetric.metric._density_weighting import HeldOut
 from genmetric.metric._fitting import (
     Average,
@@ -397,16 +396,7 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
         """Validate the validation samples, if there are any."""
         if X_val is None and y_val is None:
             return None
-        combination = spec.combination
-        if not combination.by_density:
-            raise ValueError(
-                'X_val and y_val require combination="gmm" (and X_val "kde"); got '
-                f"combination={self.combination!r}. Leave them out."
-            )
-        needs_labels = isinstance(combination, GaussianMixtureWeights)
-        if X_val is None or (y_val is None and needs_labels):
-            missing, given = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
-            raise ValueError(f"{given} was given without {missing}. Pass both to fit.")
+        spec.check_validation(X_val, y_val, self.combination)
         if y_val is not None:
             return HeldOut(*self._labelled_samples(X_val, y_val, reset=False))
         X_val = form_points(X_val, self.preprocessor, self)

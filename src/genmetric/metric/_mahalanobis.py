@@ -7,7 +7,7 @@ from math import hypot
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -17,7 +17,7 @@ from genmetric._validation import cast_finite, form_points, refuse_lazy
 from genmetric.metric._torch import linear_layer
 
 
-def fitted_samples(estimator: Any, X: Any) -> AnyArray:
+def fitted_samples(estimator: BaseEstimator, X: Any) -> AnyArray:
     """Return validated samples for a fitted estimator, float32 or float64.
 
     Parameters

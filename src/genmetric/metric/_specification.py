@@ -172,6 +172,18 @@ class FitSpecification:
                 "from memory. Give a number or a fraction of samples."
             )
 
+    def check_validation(self, X_val: Any, y_val: Any, given: Any) -> None:
+        """Raise a ValueError if validation samples have no use for the `given` combination."""
+        if not self.combination.by_density:
+            raise ValueError(
+                'X_val and y_val require combination="gmm" (and X_val "kde"); got '
+                f"combination={given!r}. Leave them out."
+            )
+        needs_labels = isinstance(self.combination, GaussianMixtureWeights)
+        if X_val is None or (y_val is None and needs_labels):
+            missing, there = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
+            raise ValueError(f"{there} was given without {missing}. Pass both to fit.")
+
     @property
     def depends_on_units(self) -> bool:
         """Whether the metric depends on the units of single features beyond a change of units."""

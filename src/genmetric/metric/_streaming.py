@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
@@ -205,7 +206,7 @@ class FourthMoments:
 
 
 def labelled_batch(
-    estimator: Any, X: Any, y: Any, *, reset: bool = False
+    estimator: BaseEstimator, X: Any, y: Any, *, reset: bool = False
 ) -> tuple[AnyArray, AnyArray] | None:
     """Return the validated samples and labels of a batch, or None if it is empty.
 
@@ -236,7 +237,7 @@ def labelled_batch(
     return _contiguous(x), labels
 
 
-def batch_samples(estimator: Any, X: Any) -> AnyArray:
+def batch_samples(estimator: BaseEstimator, X: Any) -> AnyArray:
     """Return the validated samples of a batch of a later pass."""
     if len(X) == 0:
         return np.empty((0, estimator.n_features_in_))
@@ -322,7 +323,7 @@ class BatchSource:
         Number of threads.
     """
 
-    estimator: Any
+    estimator: BaseEstimator
     make_batches: Callable[[], Iterable[tuple[Any, Any]]]
     n_jobs: int | None
 
