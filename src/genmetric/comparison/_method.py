@@ -167,6 +167,8 @@ class Method:
         Whether it can be fitted in batches, without all samples in memory.
     batch_settings : mapping
         Keyword arguments of `metric` in such a fit, if some of its variants need all samples.
+    default : bool
+        Whether the method is compared if no methods are named.
     tasks : tuple of str
         Kinds of targets: "classification", "regression" or both.
     budget : callable or None
@@ -200,6 +202,7 @@ class Method:
     probabilities: bool = True
     streams: bool = False
     batch_settings: Mapping[str, Any] = field(default_factory=dict)
+    default: bool = True
     tasks: tuple[Task, ...] = ("classification",)
     budget: Callable[[Budget], BudgetDecision] | None = None
 

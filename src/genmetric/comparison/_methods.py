@@ -248,6 +248,7 @@ _ENTRIES = (
         "of samples.",
         symbol="LMNN",
         metric=lambda seed: LMNN(random_state=seed),
+        default=False,
     ),
     Method(
         "uniform",
@@ -275,6 +276,7 @@ _ENTRIES = (
         symbol="M^GMM",
         metric=_generative("gmm"),
         settings=_SETTINGS,
+        default=False,
     ),
     Method(
         "cv",
@@ -290,6 +292,7 @@ _ENTRIES = (
         symbol="GLM^INT",
         predictor=_standardised("local", lambda _: LocalMetricClassifier()),
         transforms=False,
+        default=False,
     ),
     Method(
         "energy",
@@ -383,39 +386,15 @@ _ENTRIES = (
 #: All methods by key, in the order of tables. In case of a tie the first one is the best.
 METHODS: dict[str, Method] = {method.key: method for method in _ENTRIES}
 
-#: Keys of the methods that are compared by default if the targets are classes.
-DEFAULT_METHODS = (
-    "majority",
-    "euclidean",
-    "standardised",
-    "lda",
-    "nca",
-    "uniform",
-    "kde",
-    "cv",
-    "energy",
-    "mkl",
-    "logistic",
-    "boosting",
-)
-
-#: Keys of the methods that are compared by default if the targets are numbers.
-DEFAULT_REGRESSION_METHODS = (
-    "mean",
-    "euclidean",
-    "standardised",
-    "regression",
-    "regression_cv",
-    "kernel_regression",
-    "mlkr",
-    "ridge",
-    "boosting",
-)
-
 
 def default_methods(task: Task) -> tuple[str, ...]:
     """Return the keys of the methods that are compared by default on a kind of target."""
-    return DEFAULT_METHODS if task == "classification" else DEFAULT_REGRESSION_METHODS
+    return tuple(m.key for m in _ENTRIES if m.default and task in m.tasks)
+
+
+#: Keys of the methods that are compared by default if the targets are classes, or numbers.
+DEFAULT_METHODS = default_methods("classification")
+DEFAULT_REGRESSION_METHODS = default_methods("regression")
 
 
 def find_methods(
