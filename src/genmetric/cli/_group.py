@@ -77,27 +77,12 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"genmetric {version('genmetric')}")
-        ctx.exit()
-
-
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version and exit.",
-)
+@click.version_option(package_name="genmetric", message="genmetric %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of errors.")
 @click.pass_context
 def cli(ctx: click.Context, /, **_: bool) -> None:
