@@ -7,11 +7,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from genmetric.cli._output import check_output
+from genmetric.cli._progress import progress_bar
 
 if TYPE_CHECKING:
     from genmetric.reproduction._experiments import Experiment
@@ -175,62 +177,38 @@ def _run(
     output: Path,
 ) -> int:
     """Run the missing tasks with a progress bar; return the number of tasks that failed."""
-    from genmetric._optional import import_optional
     from genmetric.reproduction._runner import Done, plan, run
 
-    options = {"problems": datasets, "methods": methods, "n_splits": splits}
-    done = store.read()
-    all_tasks = plan(experiments, **options)  # type: ignore[arg-type]
-    tasks = plan(experiments, **options, done=done)  # type: ignore[arg-type]
-    if not tasks:
-        return 0
-    progress_module = import_optional("rich.progress", "cli")
-    console = import_optional("rich.console", "cli").Console(stderr=True)
-    progress = progress_module.Progress(
-        progress_module.TextColumn("{task.description}"),
-        progress_module.BarColumn(),
-        progress_module.MofNCompleteColumn(),
-        progress_module.TimeElapsedColumn(),
-        progress_module.TextColumn("{task.fields[left]}"),
-        console=console,
+    tasks = plan(
+        experiments, problems=datasets, methods=methods, n_splits=splits, done=store.read()
     )
     # Timings are taken without other processes.
     timed = [task for task in tasks if task.methods[0].family == "timing"]
     others = [task for task in tasks if task.methods[0].family != "timing"]
     failed: list[Done] = []
-    with progress:
-        bar = progress.add_task(
-            "splits", total=len(all_tasks), completed=len(all_tasks) - len(tasks), left=""
-        )
+    start = perf_counter()
+    with progress_bar("reproduce") as advance:
 
         def report(done: Done, left: float | None) -> None:
             problem, family = done.task.kind
-            progress.update(
-                bar,
-                advance=1,
-                description=f"{problem}, {family}, split {done.task.split}",
-                left="" if left is None else f"{_clock(left)} left",
-            )
+            name = f"{problem}, {family}, split {done.task.split}"
+            elapsed = perf_counter() - start
+            advance(name, 0.0 if left is None else elapsed / (elapsed + left))
             if done.failure:
-                where = f"{problem}, {family}, split {done.task.split}"
-                console.print(f"{where}: {done.failure}", markup=False)
+                with advance.pause():
+                    click.echo(f"{name}: {done.failure}", err=True)
 
         directories = {"data_dir": data_dir, "cache_dir": output / "cache"}
         try:
             failed += run(others, store, n_jobs=jobs, report=report, **directories)
             failed += run(timed, store, n_jobs=1, report=report, **directories)
         except KeyboardInterrupt:
-            console.print(
-                f"Stopped. {store.path} has the results so far; run the command again to continue."
+            click.echo(
+                f"Stopped. {store.path} has the results so far; run the command again to continue.",
+                err=True,
             )
             raise
     return len(failed)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}"
 
 
 def _show(

@@ -384,49 +384,33 @@ def _short(value: float) -> str:
 
 def csv_text(all_results: Sequence[Results]) -> str:
     """Write every cell as a line of CSV."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        [
-            "table",
-            "set",
-            "method",
-            "unit",
-            "splits",
-            "mean",
-            "standard_error",
-            "mean_with_validation_rows",
-            "standard_error_with_validation_rows",
-            "paper_mean",
-            "paper_standard_error",
-            "against_paper",
-            "with_validation_rows_against_paper",
-        ]
-    )
+    rows = []
     for results in all_results:
         units = {m.name: m.unit for m in results.experiment.methods}
         for (problem, method), cell in results.cells.items():
             refit = mean_and_error(cell.refits) if cell.refits else (np.nan, np.nan)
             paper = cell.paper or (np.nan, np.nan)
-            numbers = (cell.mean, cell.stderr, *refit, *paper)
-            mean, stderr, refit_mean, refit_error, printed, printed_error = map(_number, numbers)
-            writer.writerow(
-                [
-                    results.experiment.name,
-                    problem,
-                    method,
-                    units[method],
-                    len(cell.scores),
-                    mean,
-                    stderr,
-                    refit_mean,
-                    refit_error,
-                    printed,
-                    printed_error,
-                    cell.mark,
-                    cell.refit_mark,
-                ]
+            rows.append(
+                {
+                    "table": results.experiment.name,
+                    "set": problem,
+                    "method": method,
+                    "unit": units[method],
+                    "splits": len(cell.scores),
+                    "mean": _number(cell.mean),
+                    "standard_error": _number(cell.stderr),
+                    "mean_with_validation_rows": _number(refit[0]),
+                    "standard_error_with_validation_rows": _number(refit[1]),
+                    "paper_mean": _number(paper[0]),
+                    "paper_standard_error": _number(paper[1]),
+                    "against_paper": cell.mark,
+                    "with_validation_rows_against_paper": cell.refit_mark,
+                }
             )
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return out.getvalue()
 
 
