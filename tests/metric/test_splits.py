@@ -6,11 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, ShuffleSplit
 
+from genmetric import GenerativeMetric, GenerativeMetricCV
 from genmetric.density import Scaling, class_statistics
+from genmetric.density._factored_statistics import FactoredStatistics
+from genmetric.metric import _splits
 from genmetric.metric._splits import MIN_AVERAGED, Splitter, deal_folds
 
 
-def make_splitter(X, codes, *, weight=None, max_queries=1000, max_references=10_000):
+def make_splitter(
+    X, codes, *, weight=None, max_queries=1000, max_references=10_000, factored=False
+):
     return Splitter(
         X,
         codes,
@@ -21,6 +26,7 @@ def make_splitter(X, codes, *, weight=None, max_queries=1000, max_references=10_
         max_references,
         np.random.RandomState(0),
         None,
+        factored,
     )
 
 
@@ -95,3 +101,27 @@ def test_splits_without_a_second_class():
 def test_classes_of_a_single_sample():
     with pytest.raises(ValueError, match="Every class has a single sample"):
         make_splitter(np.eye(3), np.arange(3)).folds(2)
+
+
+def test_many_small_classes_are_represented_by_their_samples(monkeypatch):
+    """The scores are those of scatter matrices, and no scatter matrix per class is computed."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(30), 5)
+    X = rng.normal(size=(30, 8))[y] + rng.normal(size=(150, 8))
+    metric = GenerativeMetricCV(
+        GenerativeMetric(class_tol=0), cv=3, n_neighbors=[1, 3], random_state=0
+    )
+    scores = []
+    for factored in (False, True):
+        monkeypatch.setattr(FactoredStatistics, "saves_memory", lambda *_, f=factored: f)
+        if factored:
+            monkeypatch.setattr(_splits, "class_statistics", None)
+        scores.append(metric.fit(X, y).cv_results_["mean_test_score"])
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-12)
+
+
+def test_splits_of_small_classes_have_no_statistics(rng):
+    X, codes = rng.normal(size=(40, 3)), np.arange(40) % 20
+    splitter = make_splitter(X, codes, factored=True)
+    for splits in (splitter.folds(2), splitter.in_sample()):
+        assert [split.stats for split in splits] == [None] * len(splits)

@@ -16,8 +16,8 @@ from genmetric._search import nearest_neighbors
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import check_weights, encode_classes
 from genmetric._votes import majority_votes
+from genmetric.density._factored_statistics import AnyStatistics, FactoredStatistics
 from genmetric.density._scaling import Scaling
-from genmetric.density._statistics import ClassStatistics
 from genmetric.density._whitening import fourth_moments
 from genmetric.geometry._factor import rank_limited_factor
 from genmetric.geometry._local import interpolate
@@ -128,23 +128,29 @@ class SelectionSamples:
 
     def _average(
         self, split: Split, candidate: Candidate, learned: bool
-    ) -> tuple[Scaling, ClassStatistics, FloatArray]:
+    ) -> tuple[Scaling, AnyStatistics, FloatArray]:
         """Return coordinates, class statistics there, and the average of local metrics."""
         parameters = {**self.template.get_params(deep=False), **candidate.params}
         spec = FitSpecification.of({**parameters, "n_components": None})
-        present = np.flatnonzero(split.stats.count)
         rows = split.train
-        codes = np.searchsorted(present, self.codes[rows])
+        present, codes = np.unique(self.codes[rows], return_inverse=True)
         weight = self.weight_of(rows)
+        before: AnyStatistics
+        if split.stats is None:
+            before = FactoredStatistics.of(
+                self.x[rows], codes, len(present), frame=self.frame, sample_weight=weight
+            )
+        else:
+            before = split.stats.take(present)
 
-        def fourth(frame: Scaling, inside: ClassStatistics) -> FloatArray:
+        def fourth(frame: Scaling, inside: AnyStatistics) -> FloatArray:
             if not learned:
                 return inside.fourth
             return fourth_moments(
                 self.x[rows], codes, inside.mean, frame, sample_weight=weight, n_jobs=self.n_jobs
             )
 
-        frame, stats = base_coordinates(spec, self.frame, split.stats.take(present), fourth)
+        frame, stats = base_coordinates(spec, self.frame, before, fourth)
         if not learned:
             return frame, stats, np.eye(self.x.shape[1])
         samples = None if spec.class_models.streams else (self.x[rows], codes, weight)
@@ -198,7 +204,7 @@ class SelectionSamples:
         return np.asarray(values, float)
 
 
-def _factor(mean: FloatArray, candidate: Candidate, stats: ClassStatistics) -> FloatArray:
+def _factor(mean: FloatArray, candidate: Candidate, stats: AnyStatistics) -> FloatArray:
     """Return a factor of the metric of a candidate, in its coordinates."""
     metric = interpolate(mean, candidate.interpolation)
     if candidate.n_components is None:

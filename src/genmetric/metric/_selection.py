@@ -28,6 +28,7 @@ from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_weights, form_points, labelled_rows
 from genmetric._votes import N_NEIGHBORS, select_n_neighbors
 from genmetric._warnings import suppress_warnings
+from genmetric.density._factored_statistics import FactoredStatistics
 from genmetric.metric._candidates import (
     Candidate,
     as_grid,
@@ -255,7 +256,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         data = SelectionSamples.of(template, spec, x, labels, weight)
         with one_blas_thread(), suppress_warnings(UserWarning):
             # The final fit emits the warnings about classes, once.
-            splits = self._splits(data, rng, groups)
+            splits = self._splits(data, rng, groups, _factored(spec, candidates, data))
             k = self._numbers(min(len(split.references) for split in splits))
             scores, paired = self._scores(candidates, splits, data, k)
         self._select(candidates, scores, paired, k)
@@ -315,7 +316,11 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         )
 
     def _splits(
-        self, data: SelectionSamples, rng: np.random.RandomState, groups: ArrayLike | None
+        self,
+        data: SelectionSamples,
+        rng: np.random.RandomState,
+        groups: ArrayLike | None,
+        factored: bool,
     ) -> list[Split]:
         """Return the splits of `cv`."""
         splitter = Splitter(
@@ -328,6 +333,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
             int(self.max_references),
             rng,
             data.n_jobs,
+            factored,
         )
         if self.cv is None:
             if self.scoring is not None:
@@ -427,6 +433,16 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def _factored(spec: FitSpecification, candidates: list[Candidate], data: SelectionSamples) -> bool:
+    """Return whether classes are represented by their samples, as in a fit with these parameters."""
+    return (
+        spec.solver == "auto"
+        and spec.class_models.streams
+        and all(candidate.shrinkage not in (None, 0) for candidate in candidates)
+        and FactoredStatistics.saves_memory(data.codes, len(data.classes), data.x.shape[1])
+    )
 
 
 def _warn_in_sample(n_features: int, counts: IntArray) -> None:

@@ -30,15 +30,16 @@ class Split:
         Samples to classify.
     references : ndarray of int
         Samples among which neighbours are searched, ascending. A query is never its own neighbour.
-    stats : ClassStatistics
-        Moments of the classes over `train`; a class without samples there has count zero.
+    stats : ClassStatistics or None
+        Moments of the classes over `train`; a class without samples there has count zero. None if
+        the scatter matrices of all classes would take too much memory.
     """
 
     train: IntArray
     averaged: IntArray
     queries: IntArray
     references: IntArray
-    stats: ClassStatistics
+    stats: ClassStatistics | None
 
 
 def deal_folds(codes: IntArray, n_folds: int, rng: np.random.RandomState) -> IntArray:
@@ -90,6 +91,8 @@ class Splitter:
         Random number generator.
     n_jobs : int or None
         Number of threads.
+    factored : bool
+        Whether the splits have no statistics, because classes are represented by their samples.
     """
 
     x: AnyArray
@@ -101,6 +104,7 @@ class Splitter:
     max_references: int
     rng: np.random.RandomState
     n_jobs: int | None
+    factored: bool = False
 
     def in_sample(self) -> list[Split]:
         """Return one split that fits on all samples and classifies the same samples."""
@@ -125,9 +129,10 @@ class Splitter:
         folds = deal_folds(codes, n_folds, self.rng)
         folds[counts[codes] == 1] = n_folds
         statistics = [
-            self._statistics(np.flatnonzero(folds == f))
+            stats
             for f in range(n_folds + 1)
             if f < n_folds or (folds == f).any()
+            if (stats := self._statistics(np.flatnonzero(folds == f))) is not None
         ]
         references = self._references(np.arange(len(self.x)))
         n_averaged = max(min(len(self.x), self.max_queries) // n_folds, MIN_AVERAGED)
@@ -136,8 +141,9 @@ class Splitter:
             train = np.flatnonzero(folds != f)
             own = queries[folds[queries] == f]
             averaged = self._draw(train, n_averaged)
-            others = merge_statistics(s for g, s in enumerate(statistics) if g != f)
             if len(own):
+                rest = [s for g, s in enumerate(statistics) if g != f]
+                others = merge_statistics(rest) if statistics else None
                 splits.append(Split(train, averaged, own, references, others))
         return splits
 
@@ -156,7 +162,7 @@ class Splitter:
             averaged = self._draw(train, max(n_queries, MIN_AVERAGED))
             queries = self._draw(test, n_queries)
             stats = self._statistics(train)
-            if np.count_nonzero(stats.count) < 2:
+            if len(np.unique(self.codes[train])) < 2:
                 raise ValueError(
                     f"Split {len(splits)} of cv has training samples of a single class. Use a "
                     "stratified splitter."
@@ -184,7 +190,9 @@ class Splitter:
             return rows
         return np.sort(self.rng.choice(rows, n_draws, replace=False))
 
-    def _statistics(self, rows: IntArray) -> ClassStatistics:
+    def _statistics(self, rows: IntArray) -> ClassStatistics | None:
+        if self.factored:
+            return None
         whole = len(rows) == len(self.x)
         return class_statistics(
             self.x if whole else self.x[rows],
