@@ -10,6 +10,7 @@ from genmetric.metric._embedding_selection import (
     MapParameters,
     best_candidate,
     embedding_map,
+    mean_average_precision,
     select_parameters,
     selection_samples,
 )
@@ -68,15 +69,25 @@ def test_scores_by_definition(normalize):
         np.testing.assert_allclose(found.scores["new_classes"][index], np.mean(scores))
 
 
+@pytest.mark.parametrize("leave_one_out", [True, False])
+def test_precision_is_that_of_the_exact_search(leave_one_out):
+    rng = np.random.default_rng(0)
+    z, codes = rng.normal(size=(90, 4)), rng.permutation(np.r_[np.arange(80) % 7, np.arange(7, 17)])
+    queries = None if leave_one_out else rng.normal(size=(20, 4))
+    asked = None if leave_one_out else np.arange(20) % 18
+    expected = mean_average_precision_at_r(z, codes, queries=queries, query_labels=asked)
+    np.testing.assert_allclose(mean_average_precision(z, codes, queries, asked), expected)
+
+
 def test_left_out_samples_are_searched_among_the_others(monkeypatch):
     X, codes = simulated(4, 6, 4)
     asked = []
 
-    def score(references, *_, queries, **__):
+    def score(references, _, queries, __):
         asked.append((len(references), len(queries)))
         return 0.5
 
-    monkeypatch.setattr(module, "mean_average_precision_at_r", score)
+    monkeypatch.setattr(module, "mean_average_precision", score)
     select_parameters(
         X, codes, "training", n_components=None, normalize=True, rng=np.random.RandomState(0)
     )

@@ -196,13 +196,13 @@ def retrieval_scores(
         n_queries += len(rows)
         first = np.where(match.any(axis=1), match.argmax(axis=1), match.shape[1])
         totals[: len(ks)] += [(first < value).sum() for value in ks]
-        totals[len(ks) :] += _precisions(match, n_relevant[rows])
+        totals[len(ks) :] += precision_sums(match, n_relevant[rows])
     totals /= n_queries
     names = [f"recall@{value}" for value in ks] + ["r_precision", "map_at_r"]
     return {name: float(total) for name, total in zip(names, totals, strict=True)}
 
 
-def _precisions(match: AnyArray, n_relevant: IntArray) -> FloatArray:
+def precision_sums(match: AnyArray, n_relevant: IntArray) -> FloatArray:
     """Return the sums over queries of R-precision and of average precision at R."""
     ranks = np.arange(1, match.shape[1] + 1)
     within = match & (ranks <= n_relevant[:, None])
