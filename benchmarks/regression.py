@@ -190,6 +190,9 @@ def write_page(store):
     for record in found:
         done[record["split"]].add((record["table"], record["method"]))
     splits = {s for s, pairs in done.items() if len(pairs) == len(TABLES) * len(METHODS)}
+    if not splits:
+        print("No split has the scores of all methods on all tables yet; the page is unchanged.")
+        return
     lines = []
     for key, title in REGRESSORS.items():
         losses = defaultdict(list)

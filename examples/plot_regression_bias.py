@@ -88,11 +88,12 @@ exact = {
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), constrained_layout=True)
 for center, metric in zip(grid, metrics, strict=True):
     eigenvalues, axes = np.linalg.eigh(metric)
-    width, height = 0.5 / np.sqrt(np.maximum(eigenvalues, 0.2))
+    width, height = 0.32 / np.sqrt(np.maximum(eigenvalues, 0.2))
     angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
     left.add_patch(Ellipse(center, width, height, angle=angle, fill=False, color="C0"))
-levels = grid @ slope
-left.tricontour(grid[:, 0], grid[:, 1], levels, colors="0.7", linewidths=0.8)
+edges = np.array([[-2.5, 2.5], [-2.5, 2.5]])
+targets = slope[0] * edges[0] + slope[1] * edges[1][:, None]
+left.contour(*edges, targets, levels=9, colors="0.8", linewidths=0.8, linestyles="solid")
 left.set(
     xlim=(-2.5, 2.5), ylim=(-2.5, 2.5), aspect="equal", title="Unit balls of the local metrics"
 )
@@ -102,6 +103,9 @@ for (name, values), color in zip(simulated.items(), ("C3", "C0"), strict=True):
     right.loglog(bandwidths, exact[name], "-", color=color, label=f"{name}, exact")
 right.loglog(bandwidths, predicted, "--", color="0.3", label="Euclidean, first-order prediction")
 right.set(xlabel="bandwidth h", ylabel="mean squared bias", title="Bias of kernel regression")
+right.set_xticks([0.15, 0.2, 0.3, 0.4, 0.6, 0.8])
+right.xaxis.set_major_formatter("{x:g}")
+right.xaxis.set_minor_formatter("")
 right.legend(fontsize=8)
 plt.show()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any
 
@@ -411,15 +412,18 @@ def batch_targets(estimator: Any, y: Any) -> FloatArray:
 def _check_numbers(estimator: Any, y: Any) -> None:
     """Raise a ValueError that names the estimators for classes if targets are not numbers."""
     refuse_lazy(y, "y")
-    kind = getattr(getattr(y, "dtype", None), "kind", "") or np.asarray(y).dtype.kind
-    if y is not None and kind not in "iufbc":
-        try:
-            np.asarray(y, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{type(estimator).__name__} expects numeric targets; got y = {reprlib.repr(y)}. "
-                "For class labels use genmetric.GenerativeMetric and a classifier."
-            ) from error
+    values = np.asarray(y)
+    # Text, dates and categories, but not Python numbers.
+    numeric = values.dtype.kind in "iufbc" or y is None
+    if values.dtype.kind == "O" and not any(isinstance(v, str | bytes) for v in values.flat):
+        with suppress(TypeError, ValueError):
+            numeric = np.asarray(y, dtype=float) is not None
+    if not numeric:
+        raise ValueError(
+            f"{type(estimator).__name__} expects numeric targets; got y = {reprlib.repr(y)}. Convert "
+            "numbers that are text with y.astype(float). For class labels use "
+            "genmetric.GenerativeMetric and a classifier."
+        )
 
 
 def _check_size(targets: FloatArray) -> FloatArray:

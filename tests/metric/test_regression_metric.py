@@ -294,6 +294,9 @@ class TestBatches:
         (np.ones(200), "expects targets that vary; all values of y are 1"),
         (np.arange(200.0) % 2, "y has only 0 and 1. Use genmetric.GenerativeMetric"),
         (np.array(["a", "b", "c", "d"] * 50), "expects numeric targets.*GenerativeMetric"),
+        (np.arange(200).astype(str), r"expects numeric targets.*y.astype\(float\)"),
+        (np.arange(200).astype(str).astype(object), "expects numeric targets"),
+        (np.arange(200).astype("datetime64[D]"), "expects numeric targets"),
         (np.r_[np.nan, np.arange(199)], "Input y contains NaN"),
         (np.r_[np.inf, np.arange(199)], "Input y contains infinity"),
         (None, "requires y to be passed"),
@@ -302,6 +305,14 @@ class TestBatches:
 def test_invalid_targets(y, message):
     with pytest.raises(ValueError, match=message):
         GenerativeRegressionMetric().fit(problem()[0], y)
+
+
+def test_numbers_as_objects():
+    X, y = problem()
+    expected = GenerativeRegressionMetric().fit(X, y).metric_
+    for targets in (y.astype(object), list(y)):
+        found = GenerativeRegressionMetric().fit(X, targets).metric_
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(

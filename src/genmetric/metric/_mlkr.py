@@ -71,7 +71,7 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         - an array of shape (n_components, n_features): the factor itself, with its scale.
 
         All but the array are multiplied by the scale with the lowest leave-one-out error. Without
-        early stopping they are multiplied by twice that scale if the error is lower after 15
+        early stopping they are multiplied by twice that scale if the error is lower after 50
         iterations from there.
     early_stopping : bool, default=True
         Whether to select the number of iterations by the error of left-out samples. Fifths of the
@@ -139,7 +139,7 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     **Start.** The objective is not convex, and the minimum found depends on the start. The
     bandwidth of the kernel is part of L, so the start has a scale. Without early stopping two
-    scales are tried for 15 iterations each, and the minimisation runs from the one with the lower
+    scales are tried for 50 iterations each, and the minimisation runs from the one with the lower
     error.
 
     References

@@ -26,7 +26,7 @@ from genmetric.metric._slices import default_n_slices, quantile_edges, slice_tar
 #: a lower minimum.
 _START_SCALES = (1.0, 2.0)
 #: Number of iterations from each start, after which the one with the lowest error is selected.
-_TRIAL_ITER = 15
+_TRIAL_ITER = 50
 #: Norm of the start in the units of L-BFGS, whose first step has length one.
 _START_NORM = 4.0
 #: Number of iterations that is kept unless another one is better by more than a standard error:

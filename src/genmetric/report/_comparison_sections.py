@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from genmetric._duration import duration
+from genmetric._optional import import_optional
 from genmetric._results import ComparisonResult, MethodResult, result_of, shown_result
 from genmetric.plot import ComparisonDisplay, ErrorByKDisplay, TimesDisplay
 from genmetric.plot._palette import plain_name
@@ -209,6 +210,7 @@ def add_predictions(page: Page, comparison: ComparisonResult) -> None:
         return
     from sklearn.metrics import PredictionErrorDisplay
 
+    ticker = import_optional("matplotlib.ticker", "plot")
     actual, predicted = (np.asarray(values, float) for values in result.predictions)
     step = max(1, len(actual) // 1000)
     shown = slice(None, None, step)
@@ -218,6 +220,9 @@ def add_predictions(page: Page, comparison: ComparisonResult) -> None:
     def draw(axes: Any, narrow: bool) -> None:  # noqa: ARG001
         for ax, kind in zip(axes, ("actual_vs_predicted", "residual_vs_predicted"), strict=True):
             display.plot(ax=ax, kind=kind, scatter_kwargs=style)
+        # scikit-learn places ticks at fractions of the range; these are round numbers.
+        for axis in (axes[0].xaxis, axes[0].yaxis):
+            axis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 5, 10]))
 
     section = page.section("Predicted and actual values")
     section.paragraph(f"Test samples of all folds, predicted by {result.name}.")

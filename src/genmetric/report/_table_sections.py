@@ -119,7 +119,7 @@ def _histogram(values: FloatArray) -> Cell:
     )
     mean = float(np.mean(values / 2) * 2)
     title = f"from {low:.4g} to {high:.4g}, mean {mean:.4g}"
-    return Cell(f"{low:.3g} to {high:.3g}", title=title, bars=bars)
+    return Cell(f"{low:.4g} to {high:.4g}", title=title, bars=bars)
 
 
 def _add_classes(section: Section, comparison: ComparisonResult) -> None:
