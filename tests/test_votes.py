@@ -55,6 +55,18 @@ def test_votes_by_number_of_neighbors(seed, k, n_classes):
         np.testing.assert_array_equal(winners[:, m - 1], np.argmax(counts, axis=1))
 
 
+def test_votes_among_many_classes_take_little_memory():
+    # Counts of all classes would take 400 TB.
+    rng = np.random.default_rng(0)
+    labels, weights = rng.integers(0, 4, (500, 6)), rng.uniform(size=(500, 6))
+    names = np.array([7, 10**3, 10**8, 10**11 - 1])
+    for w in (None, weights):
+        few, many = majority_vote(labels, 4, w), majority_vote(names[labels], 10**11, w)
+        np.testing.assert_array_equal(many, names[few])
+    few, many = majority_votes(labels, 4), majority_votes(names[labels], 10**11)
+    np.testing.assert_array_equal(many, names[few])
+
+
 def test_neighbors_at_distance_zero_decide():
     weights = neighbor_weights(np.array([[0.0, 1e-300, 2.0], [1e-320, 1.0, 2.0]]), "distance")
     np.testing.assert_array_equal(weights[0], [1, 0, 0])

@@ -128,7 +128,36 @@ def majority_vote(labels: IntArray, n_classes: int, weights: FloatArray | None =
     >>> majority_vote(np.array([[2, 1, 1], [2, 1, 0]]), 3)
     array([1, 0])
     """
+    if 0 < labels.shape[1] < n_classes:
+        ranks, ranked = _rank_labels(labels)
+        winners = class_probabilities(ranks, labels.shape[1], weights).argmax(axis=1)
+        return np.asarray(ranked[np.arange(len(labels)), winners])
     return np.asarray(class_probabilities(labels, n_classes, weights).argmax(axis=1))
+
+
+def _rank_labels(labels: IntArray) -> tuple[IntArray, IntArray]:
+    """Replace the classes in each row by their ranks, so that votes need no array over all classes.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_queries, n_neighbors)
+        Class of each neighbour.
+
+    Returns
+    -------
+    ranks : ndarray of shape (n_queries, n_neighbors)
+        Rank of each class among the different classes of its row.
+    ranked : ndarray of shape (n_queries, n_neighbors)
+        Class of each rank; the entries beyond the last rank are zero.
+    """
+    order = np.argsort(labels, axis=1, kind="stable")
+    ascending = np.take_along_axis(labels, order, axis=1)
+    steps = np.diff(ascending, axis=1, prepend=ascending[:, :1]) != 0
+    sorted_ranks = np.cumsum(steps, axis=1, dtype=np.intp)
+    ranks, ranked = np.empty_like(sorted_ranks), np.zeros_like(sorted_ranks)
+    np.put_along_axis(ranks, order, sorted_ranks, axis=1)
+    np.put_along_axis(ranked, sorted_ranks, ascending.astype(np.intp), axis=1)
+    return ranks, ranked
 
 
 def majority_votes(labels: IntArray, n_classes: int) -> IntArray:
@@ -146,6 +175,9 @@ def majority_votes(labels: IntArray, n_classes: int) -> IntArray:
     ndarray of shape (n_queries, n_neighbors)
         Column k - 1 is the majority vote of k neighbours; ties go to the first class.
     """
+    if 0 < labels.shape[1] < n_classes:
+        ranks, ranked = _rank_labels(labels)
+        return np.take_along_axis(ranked, majority_votes(ranks, labels.shape[1]), axis=1)
     winners = np.empty(labels.shape, np.intp)
     for rows in row_chunks(len(labels), 8 * n_classes):
         own = labels[rows]

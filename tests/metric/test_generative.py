@@ -100,6 +100,13 @@ class TestTheFormulas:
         expected = [naive.bias_integrand(x, *moments, fitted.metric_) for x in X]
         np.testing.assert_allclose(fitted.bias(X), expected, rtol=1e-7)
 
+    @pytest.mark.parametrize("far", [1e154, 1e300])
+    def test_bias_very_far_from_the_classes_is_an_error(self, far):
+        X, y = load_iris(return_X_y=True)
+        fitted = GenerativeMetric().fit(X, y)
+        with pytest.raises(ValueError, match="very far from every class"):
+            fitted.bias(np.full((1, 4), far))
+
     def test_bias_needs_a_metric_of_full_rank(self):
         X, y = IRIS
         with pytest.raises(ValueError, match="metric is singular"):

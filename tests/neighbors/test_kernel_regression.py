@@ -152,3 +152,13 @@ def test_invalid_bandwidth(bandwidth):
 def test_invalid_metric():
     with pytest.raises(ValueError, match="metric must be None or an object with the methods fit"):
         KernelRegressor(metric="euclidean").fit(*data())
+
+
+@pytest.mark.parametrize("far", [1e154, 1e300])
+def test_queries_very_far_away_are_an_error(far):
+    X, y = data()
+    model = KernelRegressor().fit(X, y)
+    with np.errstate(all="raise"):
+        assert np.isfinite(model.predict(np.full((1, X.shape[1]), 1e100))).all()
+        with pytest.raises(ValueError, match=r"times the spread .* Check X for outliers"):
+            model.predict(np.full((1, X.shape[1]), far))

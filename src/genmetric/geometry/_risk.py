@@ -18,7 +18,13 @@ LOG_SMALLEST, LOG_LARGEST = (float(np.log(end)) for end in (5e-324, np.finfo(flo
 
 def _log_joint(models: ClassModels, X: FloatArray, log_priors: FloatArray | None) -> FloatArray:
     equal = np.full(models.n_classes, -np.log(models.n_classes))
-    return np.asarray(models.log_density(X) + (equal if log_priors is None else log_priors))
+    log_joint = models.log_density(X) + (equal if log_priors is None else log_priors)
+    if not np.isfinite(log_joint.max(axis=1)).all():
+        raise ValueError(
+            "The log-densities of all classes are not finite, because a sample is very far from "
+            "every class or a class model returns NaN. Check X for outliers."
+        )
+    return np.asarray(log_joint)
 
 
 def _bias_weights(posterior: FloatArray) -> FloatArray:

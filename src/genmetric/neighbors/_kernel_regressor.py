@@ -17,6 +17,10 @@ from genmetric.density._scaling import Scaling
 from genmetric.neighbors._kernel_regression import select_bandwidth
 from genmetric.neighbors._metric_space import metric_space, with_names
 
+#: Distance of a query, in units of the spread of the training samples, beyond which its squared
+#: distances overflow.
+FARTHEST = 1e150
+
 
 class KernelRegressor(RegressorMixin, BaseEstimator):
     r"""Kernel regression (Nadaraya-Watson) with a Gaussian kernel in a learned metric.
@@ -164,6 +168,12 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
         refuse_lazy(X)
         x = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         z = self._scaling.apply(metric_space(self.metric_estimator_, X, x))
+        far = float(np.abs(z).max(initial=0.0))
+        if not far < FARTHEST:
+            raise ValueError(
+                f"A sample of X is {far:.1e} times the spread of the training samples away from "
+                "them, where squared distances overflow float64. Check X for outliers."
+            )
         predicted = kernel_regression(
             z,
             self._samples,
