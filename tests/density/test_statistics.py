@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genmetric import _memory as memory
 from genmetric.density import ClassStatistics, Scaling, class_statistics, merge_statistics
 
 FIELDS = list(ClassStatistics.__dataclass_fields__)
@@ -155,3 +156,13 @@ def test_in_chunks_and_threads(rng, monkeypatch, dtype):
             assert np.array_equal(getattr(runs[0], name), getattr(other, name))
     unframed = class_statistics(X, codes, 3, sample_weight=weights)
     np.testing.assert_allclose(unframed.covariances, 16 * whole.covariances, rtol=1e-11)
+
+
+def test_covariances_that_do_not_fit_in_memory(monkeypatch):
+    # 100,000 classes in 200 dimensions: 96 GB that the system would find out about one by one.
+    monkeypatch.setattr(memory, "available_memory", lambda: 8 * 10**9)
+    X, codes = np.zeros((10, 200)), np.arange(10)
+    with pytest.raises(
+        MemoryError, match=r"covariances of 100000 classes of 200 .* 96 GB, but only"
+    ):
+        class_statistics(X, codes, 100_000)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
+from genmetric import _memory as memory
 from genmetric.kernels import _gram as gram
 
 
@@ -17,54 +18,10 @@ def test_stack_bytes_is_what_numpy_allocates():
     assert gram.stack_bytes(3, 5, 7, 4) == np.empty((3, 5, 7), np.float32).nbytes
 
 
-def test_available_memory_of_linux():
-    free = gram.available_memory()
-    assert free is None or free > 2**20
-
-
-def test_available_memory_of_a_control_group(monkeypatch):
-    files = {
-        "meminfo": "MemTotal: 9000 kB\nMemAvailable:    8000 kB\n",
-        "memory.current": "700000\n",
-        "memory.stat": "anon 5\ninactive_file 200000\n",
-        "memory.max": "1000000\n",
-    }
-    monkeypatch.setattr(gram.Path, "read_text", lambda self, _: files[self.name])
-    assert gram.available_memory() == 1_000_000 - (700_000 - 200_000)
-    files["memory.max"] = "max\n"
-    assert gram.available_memory() == 8000 * 1024
-
-
-def test_available_memory_of_other_systems(monkeypatch):
-    def missing(*_):
-        raise FileNotFoundError
-
-    monkeypatch.setattr(gram.Path, "read_text", missing)
-    free = gram.available_memory()
-    assert free is None or free > 2**20
-    monkeypatch.setattr(gram.os, "sysconf", missing, raising=False)
-    assert gram.available_memory() is None
-
-
-@pytest.mark.parametrize(
-    ("n_bytes", "text"), [(999, "999 B"), (432_000_000, "432 MB"), (4.2e15, "4.2e+03 TB")]
-)
-def test_readable_bytes(n_bytes, text):
-    assert gram.readable_bytes(n_bytes) == text
-
-
 def test_memory_error_before_allocation(monkeypatch):
-    monkeypatch.setattr(gram, "available_memory", lambda: 10**9)
-    gram.check_memory(10**9, "This")
-    with pytest.raises(MemoryError, match=r"This would take 1 GB, but only 1 GB are free.*fewer"):
-        gram.check_memory(10**9 + 1, "This")
-    with pytest.raises(MemoryError, match=r"shape \(1, 20000, 20000\) would take 3.2 GB"):
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**9)
+    with pytest.raises(MemoryError, match=r"shape \(1, 20000, 20000\) would take 3.2 GB.*fewer"):
         gram.gram_stack(["rbf"], np.zeros((20000, 1)))
-
-
-def test_no_memory_limit_if_unknown(monkeypatch):
-    monkeypatch.setattr(gram, "available_memory", lambda: None)
-    gram.check_memory(10**30, "This")
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

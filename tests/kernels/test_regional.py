@@ -8,8 +8,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import minmax_scale
 
 from genmetric import GenerativeMetric
+from genmetric import _memory as memory
 from genmetric.kernels import RegionalKernels
-from genmetric.kernels import _gram as gram
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def test_identical_samples_have_a_kernel_of_ones():
 def test_memory_error_before_allocation(wine, monkeypatch):
     X, y = wine
     kernels = RegionalKernels(1).fit(X, y)
-    monkeypatch.setattr(gram, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)
     with pytest.raises(
         MemoryError, match=r"\(15, 178, 178\) would take 3.8 MB, but only 1 MB are free"
     ):

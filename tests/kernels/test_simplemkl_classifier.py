@@ -15,8 +15,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from genmetric import GenerativeMetric
+from genmetric import _memory as memory
 from genmetric.kernels import RegionalKernels, SimpleMKLClassifier, metric_kernel
-from genmetric.kernels import _gram as gram
 
 GAUSSIANS = [partial(rbf_kernel, gamma=gamma) for gamma in (0.05, 0.5, 5.0)]
 
@@ -273,7 +273,7 @@ def test_memory_is_reported_before_allocation(wine, monkeypatch, caplog):
     X, y = wine
     SimpleMKLClassifier(verbose=1).fit(X, y)
     assert caplog.messages[0] == "Learning 15 kernels on 178 samples takes 5.39 MB"
-    monkeypatch.setattr(gram, "available_memory", lambda: 5 * 10**6)
+    monkeypatch.setattr(memory, "available_memory", lambda: 5 * 10**6)
     with pytest.raises(
         MemoryError, match=r"Learning 15 kernels .* 5.39 MB, but only 5 MB are free"
     ):

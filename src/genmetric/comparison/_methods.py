@@ -17,6 +17,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from genmetric._memory import readable_bytes
 from genmetric._scoring import Task
 from genmetric._typing import AnyArray, FloatArray
 from genmetric.comparison._method import (
@@ -27,7 +28,6 @@ from genmetric.comparison._method import (
     TrainingData,
 )
 from genmetric.kernels import RegionalKernels, SimpleMKLClassifier
-from genmetric.kernels._gram import readable_bytes
 from genmetric.kernels._regional import SCALES
 from genmetric.metric import (
     LMNN,

@@ -15,9 +15,13 @@ from functools import reduce
 import numpy as np
 
 from genmetric._chunks import map_chunks, row_chunks
+from genmetric._memory import check_memory
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import rows_by_class
 from genmetric.density._scaling import Scaling
+
+#: Size above which it is compared with the available memory.
+CHECKED_BYTES = 2**28
 
 
 @dataclass(frozen=True)
@@ -220,6 +224,16 @@ def class_statistics(
     ClassStatistics
         Counts, means and centred moments.
     """
+    n_features = X.shape[1]
+    # Scatters, covariances and their eigenvectors.
+    n_bytes = 24 * n_classes * n_features**2
+    if n_bytes > CHECKED_BYTES:
+        check_memory(
+            n_bytes,
+            f"The covariances of {n_classes} classes of {n_features} features",
+            'Use fewer classes or features (PCA), or GenerativeMetric(base="pooled"), which does not '
+            "store covariances of classes with few samples.",
+        )
 
     def of_chunk(rows: slice) -> ClassStatistics:
         w = None if sample_weight is None else sample_weight[rows]
@@ -228,7 +242,5 @@ def class_statistics(
 
     # A chunk should stay in the cache; but a merge costs one pass over the scatters, so it should
     # be longer than all of them.
-    chunks = row_chunks(
-        len(X), 32 * X.shape[1], budget=max(2**23, 128 * n_classes * X.shape[1] ** 2)
-    )
+    chunks = row_chunks(len(X), 32 * n_features, budget=max(2**23, 128 * n_classes * n_features**2))
     return merge_statistics(map_chunks(of_chunk, chunks, n_jobs))

@@ -7,15 +7,14 @@ products run over blocks, and the size is checked before the allocation.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 
 from genmetric._chunks import map_chunks, row_chunks
+from genmetric._memory import check_memory
 from genmetric._typing import AnyArray, FloatArray
 from genmetric._validation import refuse_lazy
 
@@ -24,6 +23,9 @@ BLOCK_BYTES = 2**18
 
 #: Tolerated difference of a Gram matrix from its transpose, relative to its largest entry.
 ASYMMETRY = 1e-5
+
+#: Advice of the error if Gram matrices do not fit in memory.
+FEWER_KERNELS = "Use fewer kernels (n_regions, scales) or fewer samples; float32 input halves it."
 
 
 def stack_bytes(n_kernels: int, n_rows: int, n_columns: int, itemsize: int = 8) -> int:
@@ -48,72 +50,6 @@ def stack_bytes(n_kernels: int, n_rows: int, n_columns: int, itemsize: int = 8) 
     432000000
     """
     return n_kernels * n_rows * n_columns * itemsize
-
-
-def available_memory() -> int | None:
-    """Return the bytes that can be allocated, or None if unknown.
-
-    Returns
-    -------
-    int or None
-        The available memory that Linux reports, or the limit of the control group if it is lower;
-        on other systems the physical memory.
-    """
-    found = []
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-        found += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-    except (OSError, ValueError):
-        pass
-    try:
-        group = Path("/sys/fs/cgroup")
-        used = int((group / "memory.current").read_text("ascii"))
-        # Inactive pages of the file cache are released on demand.
-        for line in (group / "memory.stat").read_text("ascii").splitlines():
-            if line.startswith("inactive_file "):
-                used -= int(line.split()[1])
-        found.append(int((group / "memory.max").read_text("ascii")) - used)
-    except (OSError, ValueError):  # no such group, or its limit is "max"
-        pass
-    if not found:
-        try:
-            found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-        except (AttributeError, OSError, ValueError):
-            return None
-    return max(0, min(found))
-
-
-def readable_bytes(n_bytes: float) -> str:
-    """Format a number of bytes: 432000000 is "432 MB"."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if n_bytes < 999.5 or unit == "TB":
-            break
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} {unit}"
-
-
-#: Advice of the error if Gram matrices do not fit in memory.
-_FEWER_KERNELS = "Use fewer kernels (n_regions, scales) or fewer samples; float32 input halves it."
-
-
-def check_memory(n_bytes: int, what: str, advice: str = _FEWER_KERNELS) -> None:
-    """Raise MemoryError before an allocation if `n_bytes` are not available.
-
-    Parameters
-    ----------
-    n_bytes : int
-        Bytes about to be allocated.
-    what : str
-        What needs the memory; the subject of the error message.
-    advice : str
-        What to do; the last sentence of the error message.
-    """
-    free = available_memory()
-    if free is not None and n_bytes > free:
-        raise MemoryError(
-            f"{what} would take {readable_bytes(n_bytes)}, but only {readable_bytes(free)} are free. "
-            f"{advice}"
-        )
 
 
 def check_kernels(kernels: Any) -> list[Any]:
@@ -187,7 +123,9 @@ def gram_stack(kernels: Sequence[Any], X: AnyArray, Y: AnyArray | None = None) -
     """
     other = X if Y is None else Y
     shape = (len(kernels), len(X), len(other))
-    check_memory(stack_bytes(*shape, X.dtype.itemsize), f"The Gram matrices of shape {shape}")
+    check_memory(
+        stack_bytes(*shape, X.dtype.itemsize), f"The Gram matrices of shape {shape}", FEWER_KERNELS
+    )
     stack = np.empty(shape, X.dtype)
     for m, kernel in enumerate(kernels):
         stack[m] = gram_matrix(kernel, X, other)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from genmetric._chunks import map_chunks
+from genmetric._memory import check_memory
 from genmetric._parameters import N_JOBS, RANDOM_STATE, Interval, ParameterRules, check_parameters
 from genmetric._parameters import ArrayLike as ArrayRule
 from genmetric._rollback import restore_on_error
@@ -22,7 +23,7 @@ from genmetric.density._scaling import Scaling
 from genmetric.geometry._factor import symmetric_root
 from genmetric.geometry._local import interpolate
 from genmetric.geometry._summation import sum_local_metrics
-from genmetric.kernels._gram import check_memory, stack_bytes
+from genmetric.kernels._gram import FEWER_KERNELS, stack_bytes
 from genmetric.kernels._metric_kernel import median_squared_distance, squared_distances
 from genmetric.metric._generative import GenerativeMetric
 
@@ -311,7 +312,11 @@ class RegionalKernels(BaseEstimator):
         y = None if Y is None else self._samples(Y, "Y")
         n_scales = len(self.scales_)
         shape = (self.n_kernels_, len(x), len(x if y is None else y))
-        check_memory(stack_bytes(*shape, x.dtype.itemsize), f"The Gram matrices of shape {shape}")
+        check_memory(
+            stack_bytes(*shape, x.dtype.itemsize),
+            f"The Gram matrices of shape {shape}",
+            FEWER_KERNELS,
+        )
         stack = np.empty(shape, x.dtype)
 
         def fill(region: int) -> None:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import one_blas_thread
 from genmetric._logging import log_progress
+from genmetric._memory import check_memory, readable_bytes
 from genmetric._parameters import (
     BOOLEAN,
     N_JOBS,
@@ -32,9 +33,8 @@ from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import encode_classes, refuse_lazy
 from genmetric.kernels._gram import (
-    check_memory,
+    FEWER_KERNELS,
     check_stack,
-    readable_bytes,
     unit_trace_factors,
 )
 from genmetric.kernels._kernel_sources import (
@@ -272,7 +272,7 @@ class SimpleMKLClassifier(
         needed = learning_bytes(fitted, x, n_kernels, n_problems)
         n_samples = len(labels)
         what = f"Learning {n_kernels} kernels on {n_samples} samples"
-        check_memory(needed, what)
+        check_memory(needed, what, FEWER_KERNELS)
         if self.verbose:
             log_progress("SimpleMKLClassifier", f"{what} takes {readable_bytes(needed)}")
         return fitted, training_stack(fitted, x)
@@ -447,7 +447,9 @@ class SimpleMKLClassifier(
         queries = self._queries(X)
         n_queries = queries.shape[1] if self._X_fit is None else len(queries)
         size = n_queries * self._n_fit * queries.dtype.itemsize
-        check_memory(size, f"The combined Gram matrix of shape {(n_queries, self._n_fit)}")
+        check_memory(
+            size, f"The combined Gram matrix of shape {(n_queries, self._n_fit)}", FEWER_KERNELS
+        )
         with one_blas_thread():
             blocks = [K.astype(queries.dtype) for K in self._combined(queries, self.weights_)]
         return np.vstack(blocks)
