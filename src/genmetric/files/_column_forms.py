@@ -7,28 +7,32 @@ from typing import Any
 import numpy as np
 
 from genmetric.files._budget import Budget
-from genmetric.files._estimators import parts_of_estimator, rebuilt_estimator
+from genmetric.files._estimators import EstimatorForm
 from genmetric.files._probe import check_names
 from genmetric.files._sklearn_forms import COMMON, public, set_common
 
 
-class FittedColumns:
+class FittedColumns(EstimatorForm):
     """ColumnTransformer: fitted on a table of zeros with stand-ins for its fitted transformers."""
 
     def parts(self, value: Any) -> dict[str, Any]:
-        """Return parameters, resolved columns, fitted transformers and the width of their output."""
-        parts = parts_of_estimator(value, None)
+        """Return the parts; a callable that selects columns is replaced by the columns."""
+        parts = super().parts(value)
+        if "fitted" in parts:
+            columns = {name: where for name, _, where in value.transformers_}
+            parts["parameters"]["transformers"] = [
+                (name, transformer, columns[name]) for name, transformer, _ in value.transformers
+            ]
+        return parts
+
+    def fitted(self, value: Any) -> dict[str, Any]:
+        """Return the fitted transformers and the width of their output."""
         if not hasattr(value, "transformers_"):
-            return parts
-        columns = {name: where for name, _, where in value.transformers_}
-        # A callable that selects columns has done its work.
-        parts["parameters"]["transformers"] = [
-            (name, transformer, columns[name]) for name, transformer, _ in value.transformers
-        ]
+            return {}
         named = value.named_transformers_
         given = {name: transformer for name, transformer, _ in value.transformers}
         given["remainder"] = value.remainder
-        parts["fitted"] = {
+        return {
             **public(value, COMMON),
             "sparse_output": bool(value.sparse_output_),
             "fitted_transformers": {
@@ -40,49 +44,44 @@ class FittedColumns:
                 name: where.stop - where.start for name, where in value.output_indices_.items()
             },
         }
-        return parts
 
-    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
-        """Return a fitted ColumnTransformer."""
-
-        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
-            check_names(fitted)
-            d, widths = fitted["n_features_in_"], fitted["widths"]
-            ready = fitted["fitted_transformers"]
-            if any(not isinstance(n, int) or n < 0 for n in (d, *widths.values())):
-                raise ValueError("a ColumnTransformer has an invalid number of columns")
-            budget.use_memory(64 * (d + sum(widths.values())))
-            if any(not hasattr(transformer, "transform") for transformer in ready.values()):
-                raise ValueError("a ColumnTransformer has a step that is not a transformer")
-            parameters = estimator.get_params(deep=False)
-            if not isinstance(parameters["transformers"], list):
-                raise ValueError("a ColumnTransformer has no list of transformers")
-            stand_in = _stand_in()
-            names = fitted.get("feature_names_in_")
-            positions = {} if names is None else {name: i for i, name in enumerate(names)}
-            transformers = [
-                (
-                    name,
-                    stand_in(widths[name]) if name in ready else given,
-                    _positions(where, positions),
-                )
-                for name, given, where in parameters["transformers"]
-            ]
-            remainder = parameters["remainder"]
-            if "remainder" in ready:
-                remainder = stand_in(widths["remainder"])
-            estimator.set_params(transformers=transformers, remainder=remainder, n_jobs=None)
-            estimator.fit(np.zeros((1, d)))
-            estimator.set_params(**parameters)
-            columns = {name: where for name, _, where in parameters["transformers"]}
-            estimator.transformers_ = [
-                (name, ready.get(name, fitted_one), columns.get(name, where))
-                for name, fitted_one, where in estimator.transformers_
-            ]
-            set_common(estimator, fitted)
-            estimator.sparse_output_ = bool(fitted["sparse_output"])
-
-        return rebuilt_estimator(cls, parts, restore)
+    def restore(self, estimator: Any, fitted: dict[str, Any], budget: Budget) -> None:
+        """Fit on a table of zeros, and put the fitted transformers in the place of the stand-ins."""
+        check_names(fitted)
+        d, widths = fitted["n_features_in_"], fitted["widths"]
+        ready = fitted["fitted_transformers"]
+        if any(not isinstance(n, int) or n < 0 for n in (d, *widths.values())):
+            raise ValueError("a ColumnTransformer has an invalid number of columns")
+        budget.use_memory(64 * (d + sum(widths.values())))
+        if any(not hasattr(transformer, "transform") for transformer in ready.values()):
+            raise ValueError("a ColumnTransformer has a step that is not a transformer")
+        parameters = estimator.get_params(deep=False)
+        if not isinstance(parameters["transformers"], list):
+            raise ValueError("a ColumnTransformer has no list of transformers")
+        stand_in = _stand_in()
+        names = fitted.get("feature_names_in_")
+        positions = {} if names is None else {name: i for i, name in enumerate(names)}
+        transformers = [
+            (
+                name,
+                stand_in(widths[name]) if name in ready else given,
+                _positions(where, positions),
+            )
+            for name, given, where in parameters["transformers"]
+        ]
+        remainder = parameters["remainder"]
+        if "remainder" in ready:
+            remainder = stand_in(widths["remainder"])
+        estimator.set_params(transformers=transformers, remainder=remainder, n_jobs=None)
+        estimator.fit(np.zeros((1, d)))
+        estimator.set_params(**parameters)
+        columns = {name: where for name, _, where in parameters["transformers"]}
+        estimator.transformers_ = [
+            (name, ready.get(name, fitted_one), columns.get(name, where))
+            for name, fitted_one, where in estimator.transformers_
+        ]
+        set_common(estimator, fitted)
+        estimator.sparse_output_ = bool(fitted["sparse_output"])
 
 
 def _positions(where: Any, positions: dict[str, int]) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from genmetric._typing import AnyArray
 from genmetric.files._budget import Budget
-from genmetric.files._estimators import parts_of_estimator, rebuilt_estimator
+from genmetric.files._estimators import EstimatorForm
 from genmetric.files._probe import try_methods
 from genmetric.files._sklearn_forms import public, set_common
 
@@ -48,7 +48,7 @@ def tree_memory(shape: tuple[int, ...], leaf_size: int) -> int:
     return 8 * n_samples + n_nodes * (32 + 16 * n_features)
 
 
-class FittedNeighbors:
+class FittedNeighbors(EstimatorForm):
     """Nearest neighbours: training samples and labels, from which `fit` builds the index again.
 
     scikit-learn has no public name for the training samples. This class is the only place that
@@ -63,8 +63,8 @@ class FittedNeighbors:
     def __init__(self, target: Literal["classes", "numbers"] | None) -> None:
         self._target = target
 
-    def parts(self, value: Any) -> dict[str, Any]:
-        """Return parameters, samples and labels."""
+    def fitted(self, value: Any) -> dict[str, Any]:
+        """Return the samples and labels."""
         fitted: dict[str, Any] = {}
         if hasattr(value, "n_samples_fit_"):
             samples = value._fit_X
@@ -77,7 +77,7 @@ class FittedNeighbors:
                 fitted["labels"] = value._y
             if self._target == "classes":
                 fitted["classes"] = value.classes_
-        return parts_of_estimator(value, fitted)
+        return fitted
 
     def _tree_samples(self, value: Any, samples: AnyArray) -> AnyArray:
         """Return the samples as the search tree stores them; refuse a tree that is too large."""
@@ -92,28 +92,22 @@ class FittedNeighbors:
             )
         return samples
 
-    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
-        """Return an estimator fitted on the samples."""
-
-        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
-            samples = fitted["samples"]
-            if not isinstance(samples, np.ndarray) or samples.dtype.kind not in "biuf":
-                raise ValueError("the samples of a nearest-neighbours estimator are not numbers")
-            self._charge(estimator, samples, budget)
-            if self._target is None:
-                estimator.fit(samples)
-            elif self._target == "numbers":
-                if fitted["labels"].dtype.kind not in "biuf":
-                    raise ValueError(
-                        "the targets of a nearest-neighbours estimator are not numbers"
-                    )
-                estimator.fit(samples, fitted["labels"])
-            else:
-                _fit_classes(estimator, samples, fitted["labels"], fitted["classes"], budget)
-            set_common(estimator, {**fitted, "n_features_in_": estimator.n_features_in_})
-            self._try(estimator, samples, budget)
-
-        return rebuilt_estimator(cls, parts, restore)
+    def restore(self, estimator: Any, fitted: dict[str, Any], budget: Budget) -> None:
+        """Fit on the samples."""
+        samples = fitted["samples"]
+        if not isinstance(samples, np.ndarray) or samples.dtype.kind not in "biuf":
+            raise ValueError("the samples of a nearest-neighbours estimator are not numbers")
+        self._charge(estimator, samples, budget)
+        if self._target is None:
+            estimator.fit(samples)
+        elif self._target == "numbers":
+            if fitted["labels"].dtype.kind not in "biuf":
+                raise ValueError("the targets of a nearest-neighbours estimator are not numbers")
+            estimator.fit(samples, fitted["labels"])
+        else:
+            _fit_classes(estimator, samples, fitted["labels"], fitted["classes"], budget)
+        set_common(estimator, {**fitted, "n_features_in_": estimator.n_features_in_})
+        self._try(estimator, samples, budget)
 
     def _charge(self, estimator: Any, samples: AnyArray, budget: Budget) -> None:
         """Charge the budget with the copies of the samples and the search tree."""

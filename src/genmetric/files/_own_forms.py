@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from genmetric.files._budget import Budget
-from genmetric.files._estimators import parts_of_estimator, rebuilt_estimator
+from genmetric.files._estimators import EstimatorForm
 from genmetric.files._probe import check_names, check_shapes, try_methods
 
 #: Dimensions of attributes that mean the same in every estimator; see
@@ -34,7 +34,7 @@ KINDS_OF: dict[Any, str] = {
 }
 
 
-class OwnEstimator:
+class OwnEstimator(EstimatorForm):
     """Estimators of genmetric: parameters, and the attributes that `fit` has set.
 
     Parameters
@@ -46,45 +46,41 @@ class OwnEstimator:
     def __init__(self, *, cells: bool = False) -> None:
         self._cells = cells
 
-    def parts(self, value: Any) -> dict[str, Any]:
-        """Return the parameters, the fitted attributes and the output container."""
+    def fitted(self, value: Any) -> dict[str, Any]:
+        """Return the attributes that are not parameters."""
         parameters = value.get_params(deep=False)
-        fitted = {
+        return {
             name: item
             for name, item in vars(value).items()
             if name not in parameters
             and (name.startswith("_") or name.endswith("_"))
             and not name.startswith("_sklearn")
         }
-        return parts_of_estimator(value, fitted)
 
-    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
-        """Return an estimator whose parameters are valid and whose methods can be called."""
+    def restore(self, estimator: Any, fitted: dict[str, Any], budget: Budget) -> None:
+        """Set the attributes, after a check that parameters are valid and methods can be called."""
         from genmetric._parameters import check_parameters
 
-        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
-            if hasattr(estimator, "_parameter_rules"):
-                check_parameters(estimator)
-            arrays = {n: v for n, v in fitted.items() if not hasattr(v, "get_params")}
-            check_shapes(arrays, {n: s for n, s in SHAPES.items() if arrays.get(n) is not None})
-            check_names(fitted)
-            for name, item in fitted.items():
-                private, public = name.startswith("_"), name.endswith("_")
-                if (
-                    not name.isidentifier()
-                    or name.startswith("__")
-                    or not (private or public)
-                    or callable(getattr(cls, name, None))
-                ):
-                    raise ValueError(f"{cls.__name__} has no attribute {name[:40]!r}")
-                setattr(estimator, name, item)
-            if "n_features_in_" in fitted:
-                means = fitted.get("means_")
-                try_methods(estimator, budget, cells=self._cells)
-                if isinstance(means, np.ndarray) and means.ndim == 2:
-                    try_methods(estimator, budget, np.array(means[:3], dtype=float))
-
-        return rebuilt_estimator(cls, parts, restore)
+        if hasattr(estimator, "_parameter_rules"):
+            check_parameters(estimator)
+        arrays = {n: v for n, v in fitted.items() if not hasattr(v, "get_params")}
+        check_shapes(arrays, {n: s for n, s in SHAPES.items() if arrays.get(n) is not None})
+        check_names(fitted)
+        for name, item in fitted.items():
+            private, public = name.startswith("_"), name.endswith("_")
+            if (
+                not name.isidentifier()
+                or name.startswith("__")
+                or not (private or public)
+                or callable(getattr(type(estimator), name, None))
+            ):
+                raise ValueError(f"{type(estimator).__name__} has no attribute {name[:40]!r}")
+            setattr(estimator, name, item)
+        if "n_features_in_" in fitted:
+            means = fitted.get("means_")
+            try_methods(estimator, budget, cells=self._cells)
+            if isinstance(means, np.ndarray) and means.ndim == 2:
+                try_methods(estimator, budget, np.array(means[:3], dtype=float))
 
 
 class OwnRecord:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from genmetric.files._budget import Budget
-from genmetric.files._estimators import parts_of_estimator, rebuilt_estimator
+from genmetric.files._estimators import EstimatorForm
 from genmetric.files._probe import check_names, check_shapes, try_methods
 
 #: Attributes of every fitted estimator.
@@ -36,17 +36,13 @@ def set_common(estimator: Any, fitted: dict[str, Any]) -> None:
         estimator.feature_names_in_ = fitted["feature_names_in_"]
 
 
-class ParametersOnly:
+class ParametersOnly(EstimatorForm):
     """Estimators whose parameters are everything: pipelines of fitted steps, frozen estimators."""
-
-    def parts(self, value: Any) -> dict[str, Any]:
-        """Return the parameters."""
-        return parts_of_estimator(value, None)
 
     def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
         """Return an estimator with the parameters; a pipeline has estimators as steps."""
         parts = {name: part for name, part in parts.items() if name != "output"}
-        estimator = rebuilt_estimator(cls, parts, lambda *_: None)
+        estimator = super().rebuild(cls, parts, budget)
         for step in getattr(estimator, "steps", [("", getattr(estimator, "estimator", None))]):
             name, inner = step
             if not isinstance(name, str) or not (
@@ -61,7 +57,7 @@ class ParametersOnly:
         return estimator
 
 
-class PublicAttributes:
+class PublicAttributes(EstimatorForm):
     """Estimators whose documented attributes are all that they have learned.
 
     Parameters
@@ -73,27 +69,19 @@ class PublicAttributes:
     def __init__(self, shapes: dict[str, str]) -> None:
         self._shapes = shapes
 
-    def parts(self, value: Any) -> dict[str, Any]:
-        """Return parameters and attributes."""
-        return parts_of_estimator(value, public(value, (*self._shapes, *COMMON)))
+    def fitted(self, value: Any) -> dict[str, Any]:
+        """Return the attributes."""
+        return public(value, (*self._shapes, *COMMON))
 
-    def restore(self, estimator: Any, fitted: dict[str, Any]) -> None:
-        """Set the attributes after a check of their shapes."""
+    def restore(self, estimator: Any, fitted: dict[str, Any], budget: Budget) -> None:
+        """Set the attributes, after a check of their shapes and that methods can be called."""
         if not set(fitted) <= {*self._shapes, *COMMON} or "n_features_in_" not in fitted:
             raise ValueError(f"{type(estimator).__name__} has the attributes {sorted(fitted)}")
         check_shapes(fitted, self._shapes)
         check_names(fitted)
         for name, item in fitted.items():
             setattr(estimator, name, item)
-
-    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
-        """Return an estimator whose methods can be called."""
-
-        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
-            self.restore(estimator, fitted)
-            try_methods(estimator, budget)
-
-        return rebuilt_estimator(cls, parts, restore)
+        try_methods(estimator, budget)
 
 
 class LinearDiscriminant(PublicAttributes):
@@ -117,42 +105,38 @@ class LinearDiscriminant(PublicAttributes):
             }
         )
 
-    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
-        """Return an estimator that was fitted, with its attributes set."""
+    def restore(self, estimator: Any, fitted: dict[str, Any], budget: Budget) -> None:
+        """Fit on a small table, and set the attributes."""
         from sklearn.base import clone
 
-        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
-            sizes = check_shapes(fitted, self._shapes)
-            n_components = min(sizes["c"] - 1, sizes["d"])
-            if n_components < 1:
-                raise ValueError("a discriminant analysis has fewer than two classes")
-            # The smallest table with this number of components: its memory is a fraction of that
-            # of the attributes.
-            budget.use_memory(64 * n_components * (n_components + 2))
-            codes = np.arange(n_components + 2) % (n_components + 1)
-            table = np.random.RandomState(0).standard_normal((n_components + 2, n_components))
-            # The default solver is fast and takes any table; the number of components does not
-            # depend on the solver.
-            stand_in = clone(estimator).set_params(
-                solver="svd", shrinkage=None, covariance_estimator=None, priors=None
-            )
-            fitted_parameters = estimator.get_params(deep=False)
-            estimator.__dict__.update(vars(stand_in.fit(table, codes)))
-            estimator.set_params(**fitted_parameters)
-            for name in self._shapes:
-                if name not in fitted and hasattr(estimator, name):
-                    delattr(estimator, name)
-            self.restore(estimator, fitted)
-            try_methods(estimator, budget)
-
-        return rebuilt_estimator(cls, parts, restore)
+        sizes = check_shapes(fitted, self._shapes)
+        n_components = min(sizes["c"] - 1, sizes["d"])
+        if n_components < 1:
+            raise ValueError("a discriminant analysis has fewer than two classes")
+        # The smallest table with this number of components: its memory is a fraction of that
+        # of the attributes.
+        budget.use_memory(64 * n_components * (n_components + 2))
+        codes = np.arange(n_components + 2) % (n_components + 1)
+        table = np.random.RandomState(0).standard_normal((n_components + 2, n_components))
+        # The default solver is fast and takes any table; the number of components does not
+        # depend on the solver.
+        stand_in = clone(estimator).set_params(
+            solver="svd", shrinkage=None, covariance_estimator=None, priors=None
+        )
+        fitted_parameters = estimator.get_params(deep=False)
+        estimator.__dict__.update(vars(stand_in.fit(table, codes)))
+        estimator.set_params(**fitted_parameters)
+        for name in self._shapes:
+            if name not in fitted and hasattr(estimator, name):
+                delattr(estimator, name)
+        super().restore(estimator, fitted, budget)
 
 
-class CategoryEncoder:
+class CategoryEncoder(EstimatorForm):
     """OneHotEncoder and OrdinalEncoder: their categories, on which they are fitted again."""
 
-    def parts(self, value: Any) -> dict[str, Any]:
-        """Return parameters and categories."""
+    def fitted(self, value: Any) -> dict[str, Any]:
+        """Return the categories."""
         if value.min_frequency is not None or value.max_categories is not None:
             raise TypeError(
                 f"A {type(value).__name__} that groups infrequent categories (min_frequency, "
@@ -166,32 +150,28 @@ class CategoryEncoder:
                 f"model file holds at most {MAX_CATEGORIES}. Group rare categories before, or use "
                 "skops."
             )
-        return parts_of_estimator(value, fitted)
+        return fitted
 
-    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
-        """Return an encoder fitted on one sample, with all categories given."""
-
-        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
-            categories = fitted["categories_"]
-            if not isinstance(categories, list) or len(categories) != fitted["n_features_in_"]:
-                raise ValueError("an encoder does not have categories for each feature")
-            for each in categories:
-                _check_categories(each)
-                # Checks and `fit` build sets of the categories.
-                budget.use_memory((6 if each.dtype.kind == "O" else 2) * each.nbytes)
-            given = estimator.categories
-            dtypes = {each.dtype for each in categories}
-            dtype = dtypes.pop() if len(dtypes) == 1 else np.dtype(object)
-            table = np.empty((1, len(categories)), dtype)
-            for j, each in enumerate(categories):
-                table[0, j] = each[0]
-            estimator.set_params(categories=categories).fit(table)
-            # Mixed types become objects in one table.
-            estimator.set_params(categories=given).categories_ = categories
-            try_methods(estimator, budget, table)
-            set_common(estimator, fitted)
-
-        return rebuilt_estimator(cls, parts, restore)
+    def restore(self, estimator: Any, fitted: dict[str, Any], budget: Budget) -> None:
+        """Fit on one sample, with all categories given."""
+        categories = fitted["categories_"]
+        if not isinstance(categories, list) or len(categories) != fitted["n_features_in_"]:
+            raise ValueError("an encoder does not have categories for each feature")
+        for each in categories:
+            _check_categories(each)
+            # Checks and `fit` build sets of the categories.
+            budget.use_memory((6 if each.dtype.kind == "O" else 2) * each.nbytes)
+        given = estimator.categories
+        dtypes = {each.dtype for each in categories}
+        dtype = dtypes.pop() if len(dtypes) == 1 else np.dtype(object)
+        table = np.empty((1, len(categories)), dtype)
+        for j, each in enumerate(categories):
+            table[0, j] = each[0]
+        estimator.set_params(categories=categories).fit(table)
+        # Mixed types become objects in one table.
+        estimator.set_params(categories=given).categories_ = categories
+        try_methods(estimator, budget, table)
+        set_common(estimator, fitted)
 
 
 def _check_categories(values: Any) -> None:
@@ -210,63 +190,54 @@ def _check_categories(values: Any) -> None:
         raise ValueError("the categories of a feature are not sorted")
 
 
-class Imputer:
+class Imputer(EstimatorForm):
     """SimpleImputer: its statistics, on which it is fitted again."""
 
-    def parts(self, value: Any) -> dict[str, Any]:
-        """Return parameters, statistics and the features with missing values."""
+    def fitted(self, value: Any) -> dict[str, Any]:
+        """Return the statistics and the features with missing values."""
         fitted = public(value, ("statistics_", *COMMON))
         if fitted and value.indicator_ is not None:
             fitted["missing"] = value.indicator_.features_
-        return parts_of_estimator(value, fitted)
+        return fitted
 
-    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
-        """Return an imputer fitted on two samples: the statistics, and the same with gaps."""
-
-        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
-            statistics = fitted["statistics_"]
-            if not isinstance(statistics, np.ndarray) or statistics.ndim != 1:
-                raise ValueError("the statistics of an imputer are not one value per feature")
-            if len(statistics) != fitted["n_features_in_"]:
-                raise ValueError("the statistics of an imputer are not one value per feature")
-            budget.use_memory(8 * statistics.nbytes)
-            values = statistics
-            if all(isinstance(value, int | float) for value in statistics):
-                # A constant is stored as an object, whatever type the samples had.
-                values = statistics.astype(float)
-            table = _table_with_gaps(values, fitted.get("missing", ()), estimator.missing_values)
-            estimator.fit(table)
-            if not _same_values(estimator.statistics_, statistics):
-                raise ValueError("the statistics of an imputer do not match its parameters")
-            estimator.statistics_ = statistics
-            set_common(estimator, fitted)
-
-        return rebuilt_estimator(cls, parts, restore)
+    def restore(self, estimator: Any, fitted: dict[str, Any], budget: Budget) -> None:
+        """Fit on two samples: the statistics, and the same with gaps."""
+        statistics = fitted["statistics_"]
+        shape = (fitted["n_features_in_"],)
+        if not isinstance(statistics, np.ndarray) or statistics.shape != shape:
+            raise ValueError("the statistics of an imputer are not one value per feature")
+        budget.use_memory(8 * statistics.nbytes)
+        values = statistics
+        if all(isinstance(value, int | float) for value in statistics):
+            # A constant is stored as an object, whatever type the samples had.
+            values = statistics.astype(float)
+        table = _table_with_gaps(values, fitted.get("missing", ()), estimator.missing_values)
+        estimator.fit(table)
+        if not _same_values(estimator.statistics_, statistics):
+            raise ValueError("the statistics of an imputer do not match its parameters")
+        estimator.statistics_ = statistics
+        set_common(estimator, fitted)
 
 
-class Indicator:
+class Indicator(EstimatorForm):
     """MissingIndicator: the features with missing values, on which it is fitted again."""
 
-    def parts(self, value: Any) -> dict[str, Any]:
-        """Return parameters and features."""
-        return parts_of_estimator(value, public(value, ("features_", *COMMON)))
+    def fitted(self, value: Any) -> dict[str, Any]:
+        """Return the features."""
+        return public(value, ("features_", *COMMON))
 
-    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
-        """Return an indicator fitted on two samples with gaps in the features."""
-
-        def restore(estimator: Any, fitted: dict[str, Any]) -> None:
-            d = int(fitted["n_features_in_"])
-            budget.use_memory(64 * max(d, 0))
-            missing = estimator.missing_values
-            text = isinstance(missing, str) or missing is None
-            values = np.full(d, "a", dtype=object) if text else np.zeros(d)
-            if not text and missing == 0:
-                values += 1
-            estimator.fit(_table_with_gaps(values, fitted["features_"], missing))
-            set_common(estimator, fitted)
-            try_methods(estimator, budget, _table_with_gaps(values, (), missing))
-
-        return rebuilt_estimator(cls, parts, restore)
+    def restore(self, estimator: Any, fitted: dict[str, Any], budget: Budget) -> None:
+        """Fit on two samples with gaps in the features."""
+        d = int(fitted["n_features_in_"])
+        budget.use_memory(64 * max(d, 0))
+        missing = estimator.missing_values
+        text = isinstance(missing, str) or missing is None
+        values = np.full(d, "a", dtype=object) if text else np.zeros(d)
+        if not text and missing == 0:
+            values += 1
+        estimator.fit(_table_with_gaps(values, fitted["features_"], missing))
+        set_common(estimator, fitted)
+        try_methods(estimator, budget, _table_with_gaps(values, (), missing))
 
 
 def _table_with_gaps(values: Any, missing: Any, marker: Any) -> Any:
