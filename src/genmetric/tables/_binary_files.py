@@ -13,6 +13,7 @@ import numpy as np
 
 from genmetric._optional import import_optional
 from genmetric._typing import AnyArray
+from genmetric.tables._cells import cell_text
 from genmetric.tables._errors import TableError
 from genmetric.tables._format import unique_names
 from genmetric.tables._memory import show_bytes
@@ -260,17 +261,13 @@ def open_excel(path: Path, label: str, budget: int) -> MemoryTable:
     start = _first_full_row(rows)
     if start:
         notes.append(f"{start} row{'s' if start > 1 else ''} above the header skipped.")
-    names, remark = unique_names(_header_text(cell) for cell in rows[start])
+    names, remark = unique_names(cell_text(cell) or "" for cell in rows[start])
     body = [row for row in rows[start + 1 :] if any(cell != "" for cell in row)]
     columns = {
         n: arrow_column([None if row[j] == "" else row[j] for row in body])
         for j, n in enumerate(names)
     }
     return memory_table(columns, path, label, first_row=start + 2, notes=[*notes, *remark])
-
-
-def _header_text(cell: Any) -> str:
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def _first_full_row(rows: Sequence[Sequence[Any]]) -> int:

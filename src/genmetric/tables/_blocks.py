@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -62,21 +63,14 @@ def text_blocks(stream: Any, encoding: str) -> Generator[bytes, None, None]:
     UnicodeDecodeError
         If the bytes are not text in this encoding.
     """
-    decoder = codecs.getincrementaldecoder(encoding)()
-    first, pending_return = True, False
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(encoding)(), translate=True)
+    first = True
     while True:
         data = stream.read(BLOCK_BYTES)
         text = decoder.decode(data, final=not data)
         if first:
             text = text.removeprefix("\ufeff")
             first = False
-        if "\r" in text or pending_return:
-            # A pair of carriage return and line feed may be split between two blocks.
-            if pending_return:
-                text = "\r" + text
-            pending_return = bool(data) and text.endswith("\r")
-            text = text[:-1] if pending_return else text
-            text = text.replace("\r\n", "\n").replace("\r", "\n")
         if text:
             yield text.encode("utf-8", "replace")
         if not data:
