@@ -28,7 +28,7 @@ MAX_PRECISION = 1e12
 
 #: The initial bandwidth is the best of these multiples of the rule of thumb on a subset of this
 #: size.
-FIRST_LOOK, LOOK_ROWS = 4.0 ** np.arange(-3.0, 3.0), 500
+RATE_GRID, GRID_ROWS = 4.0 ** np.arange(-3.0, 3.0), 500
 
 
 @dataclass(frozen=True)
@@ -217,14 +217,14 @@ def fit_rate(
 
 def _first_look(references: FloatArray, weights: FloatArray, spread: AnyArray) -> float:
     """Find the best of a few multiples of the rule of thumb on a subset, as log(1/sigma²)."""
-    some = slice(None, None, -(-len(references) // LOOK_ROWS))
+    some = slice(None, None, -(-len(references) // GRID_ROWS))
     z, w = references[some], weights[some]
     own, share = np.arange(len(z)), w / w.sum()
     half = max(int(spread.sum()), 1) / 2
     variance = np.average((z - np.average(z, axis=0, weights=w)) ** 2, axis=0, weights=w)
     # Scott's rule: the kernel's variance, sigma²/2, is that of the data times n^(-2/(D+4)).
     rule = 2 * variance.sum() / (2 * half) * len(references) ** (-2 / (2 * half + 4))
-    rates = 1 / (rule * FIRST_LOOK)
+    rates = 1 / (rule * RATE_GRID)
     values = [
         half * np.log(rate) + share @ kernel_sums(z, z, rate, weights=w, own=own).log_sum
         for rate in rates

@@ -250,9 +250,9 @@ class RegionalKernels(BaseEstimator):
                     log_priors=uniform._log_priors,
                     n_jobs=self.n_jobs,
                 )
-        inward = frame.apply(x)
+        inside = frame.apply(x)
         roots = symmetric_root(metrics)
-        sigma2 = np.array([median_squared_distance(inward @ root.T) for root in roots])
+        sigma2 = np.array([median_squared_distance(inside @ root.T) for root in roots])
         self._frame = frame
         # In units of sigma: squared distances are the exponents for tau = 1.
         self._factors = roots / np.sqrt(sigma2)[:, None, None]
