@@ -8,8 +8,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
+import numpy as np
 
 from genmetric.cli._options import stacked, warn_unknown
+from genmetric.tables import TableError
+from genmetric.tables._cells import cell_texts, column_array
+from genmetric.tables._columns import LARGEST_NUMBER
+from genmetric.tables._errors import more_cells
+from genmetric.tables._plan import nearest_names
+from genmetric.tables._reading import frame_batches
+from genmetric.tables._target import target_values
 
 #: Columns of the input that are copied to the output.
 kept_columns = stacked(
@@ -49,18 +57,12 @@ def applied_batches(
     columns : dict of str to ndarray
         The names of the rows, if there are any, and the columns to keep, as texts.
     """
-    import numpy as np
-
-    from genmetric.tables import TableError
-    from genmetric.tables._cells import cell_texts, column_array
     from genmetric.tables._new_rows import (
         check_columns,
         text_columns,
         unknown_categories,
         used_columns,
     )
-    from genmetric.tables._plan import nearest_names
-    from genmetric.tables._reading import frame_batches
 
     check_columns(model.columns, table.names, table.label)
     id_column = options["id_column"]
@@ -117,9 +119,7 @@ def labelled_batches(
     y : ndarray of shape (n_rows,)
         Classes, as texts, or numbers.
     """
-    from genmetric.tables._cells import column_array
     from genmetric.tables._new_rows import text_columns, used_columns
-    from genmetric.tables._reading import frame_batches
 
     # The file as it was read in the end: in another encoding, for example.
     table, target = training.sample.table, training.plan.target.name
@@ -138,13 +138,6 @@ def _targets(
     array: Any, training: Any, unreadable: UnreadableCells, first_row: int
 ) -> tuple[Any, Any]:
     """Return the targets of a batch that can be used, and a mask of their rows."""
-    import numpy as np
-
-    from genmetric.tables import TableError
-    from genmetric.tables._cells import cell_texts
-    from genmetric.tables._columns import LARGEST_NUMBER
-    from genmetric.tables._target import target_values
-
     plan = training.plan
     texts = cell_texts(array, plan.missing_words)
     present = np.array([text is not None for text in texts])
@@ -221,8 +214,6 @@ class UnreadableCells:
         row : int
             Number of its row in the file, from 0.
         """
-        from genmetric.tables import TableError
-
         if text in self._options.get("na", ()):
             return
         self._counts[column] += 1
@@ -237,8 +228,6 @@ class UnreadableCells:
 
     def warn(self) -> None:
         """Warn once per column."""
-        from genmetric.tables._errors import more_cells
-
         for name, message in self._messages.items():
             more = more_cells(self._texts[name], self._counts[name])
             warnings.warn(f"{message}{more}; treated as missing.", UserWarning, stacklevel=2)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from genmetric.cli._choices import DISTANCE_KEYS, DistancesHelp, KeyChoice, command_line
 from genmetric.cli._inspect import leave_one_out_text, metric_facts, target_facts
@@ -24,6 +25,8 @@ from genmetric.cli._options import (
 )
 from genmetric.cli._output import check_output, remark
 from genmetric.cli._progress import progress_bar
+from genmetric.tables._memory import PEAK_FACTOR, default_budget, show_bytes
+from genmetric.tables._reading import TooLargeError
 
 if TYPE_CHECKING:
     from genmetric.comparison import Method
@@ -257,9 +260,6 @@ def _shrinkage(text: str) -> Any:
 
 def _read_whole(table: Any, options: dict[str, Any]) -> TrainingTable | None:
     """Read all rows; None if they do not fit the memory and the file is read in batches."""
-    from genmetric.tables._memory import PEAK_FACTOR, default_budget, show_bytes
-    from genmetric.tables._reading import TooLargeError
-
     memory = memory_bytes(options) or min(default_budget(), PEAK_FACTOR * STREAM_BYTES)
     try:
         return read_training(table, options, memory=memory)
@@ -276,7 +276,6 @@ def _fit_whole(
     method: Method, training: TrainingTable, options: dict[str, Any], settings: dict[str, Any]
 ) -> tuple[Any, Any, dict[str, Any]]:
     """Fit on all rows in memory."""
-    import numpy as np
     from sklearn.pipeline import Pipeline
 
     from genmetric.comparison import TrainingData

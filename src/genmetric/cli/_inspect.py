@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from genmetric.cli._options import MODEL, TrainingTable
+from genmetric.tables._numbers import PLAIN
 
 
 @click.command()
@@ -153,8 +154,6 @@ def target_facts(
     dict
         "classes", and for a numeric target "target_range" and "target_format".
     """
-    from genmetric.tables._numbers import PLAIN
-
     if target_range is None or training.plan.target is None:
         return {"classes": dict(class_counts)}
     written = training.plan.target.format or PLAIN

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from genmetric.cli._batches import applied_batches
 from genmetric.cli._options import MODEL, check_data, file_options, opened, quiet_option
@@ -133,8 +134,6 @@ class _References:
 
     def with_target(self, columns: dict[str, Any], indices: Any) -> dict[str, Any]:
         """Insert the targets of the neighbours after the distance, if the file has them."""
-        import numpy as np
-
         if self._target is None:
             return columns
         if len(self._targets) > 1:
@@ -172,8 +171,6 @@ def neighbor_columns(
     dict of str to ndarray
         Columns of the output, one entry per pair of query and neighbour.
     """
-    import numpy as np
-
     n, k = found.distances.shape
     query = np.arange(first, first + n) + 1 if ids is None else np.asarray(ids)
     columns: dict[str, Any] = {

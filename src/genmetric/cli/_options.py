@@ -7,15 +7,16 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
 from genmetric.cli._output import remark, wrapped
-
-if TYPE_CHECKING:
-    from genmetric.tables import TablePlan
-    from genmetric.tables._reading import TableSample
+from genmetric.tables import TableError, TablePlan, plan_columns, split_target
+from genmetric.tables._cells import MISSING_WORDS
+from genmetric.tables._format import header_hint
+from genmetric.tables._memory import parse_bytes
+from genmetric.tables._reading import TableSample, open_table, read_sample
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -131,22 +132,16 @@ quiet_option = click.option(
 
 def missing_words(options: dict[str, Any]) -> tuple[str, ...] | None:
     """Return the texts of missing values: the usual ones and those of --na; None if usual."""
-    from genmetric.tables._cells import MISSING_WORDS
-
     return (*MISSING_WORDS, *options["na"]) if options.get("na") else None
 
 
 def memory_bytes(options: dict[str, Any]) -> int | None:
     """Return the value of --memory in bytes, or None."""
-    from genmetric.tables._memory import parse_bytes
-
     return parse_bytes(options["memory"]) if options.get("memory") else None
 
 
 def opened(path: Path, options: dict[str, Any]) -> Any:
     """Open the table of a file with the options of :data:`file_options`."""
-    from genmetric.tables._reading import open_table
-
     return open_table(
         path,
         delimiter=unescaped(options.get("delimiter")),
@@ -161,8 +156,6 @@ def opened_training(path: Path, options: dict[str, Any]) -> Any:
 
     Nothing slow is imported and no row is read, so that a wrong name is reported at once.
     """
-    from genmetric.tables import TableError
-    from genmetric.tables._format import header_hint
     from genmetric.tables._plan import check_roles
 
     table = opened(path, options)
@@ -263,9 +256,6 @@ def read_training(
     TooLargeError
         If all rows are asked for and do not fit the memory.
     """
-    from genmetric.tables import TableError, plan_columns, split_target
-    from genmetric.tables._reading import read_sample
-
     id_column = options["id_column"]
     task = options["task"]
     as_category, as_number = (

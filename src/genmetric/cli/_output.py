@@ -12,6 +12,9 @@ from typing import Any, TextIO
 
 import click
 
+from genmetric._atomic import replacing
+from genmetric.tables._writer import TableWriter, output_format
+
 OUT = click.option(
     "-o",
     "--output",
@@ -39,9 +42,6 @@ def table_output(path: Path | None, *inputs: Path) -> Iterator[Any]:
     TableWriter
         The writer; the file appears when the block ends without an error.
     """
-    from genmetric._atomic import replacing
-    from genmetric.tables._writer import TableWriter, output_format
-
     if path is None or str(path) == "-":
         binary = getattr(sys.stdout, "buffer", None)
         if binary is None:
@@ -77,7 +77,6 @@ def check_output(path: Path, *inputs: Path) -> None:
     if path.exists() and not path.is_file():
         return
     # Permissions do not tell whether a disk is read-only: try to write.
-    from genmetric._atomic import replacing
 
     class _Enough(Exception):
         pass

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from genmetric.cli._batches import applied_batches, kept_columns
 from genmetric.cli._options import DATA, MODEL, check_data, file_options, opened, quiet_option
 from genmetric.cli._output import OUT, remark, table_output
 from genmetric.cli._progress import progress_bar
+from genmetric.tables._columns import is_id_name
+from genmetric.tables._numbers import NumberFormat, parse_numbers
 
 
 @click.command()
@@ -73,7 +76,6 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
 
 def suggest_names(table: Any, loaded: Any, options: dict[str, Any]) -> None:
     """Say how to name the rows, if a column of the table looks like their identifier."""
-    from genmetric.tables._columns import is_id_name
     from genmetric.tables._new_rows import used_columns
 
     if loaded.id_column in table.names:
@@ -132,10 +134,6 @@ class NumberJudge:
 
     def add(self, truth: Any, predicted: Any) -> None:
         """Compare a batch of predictions with the cells of the target column."""
-        import numpy as np
-
-        from genmetric.tables._numbers import NumberFormat, parse_numbers
-
         numbers = np.asarray(parse_numbers(list(truth), NumberFormat(*self._format))[0])
         has = np.isfinite(numbers)
         self._truth.append(numbers[has])
@@ -143,7 +141,6 @@ class NumberJudge:
 
     def text(self, name: str | None) -> str:
         """Write R² and the mean absolute error; empty if the target is not known."""
-        import numpy as np
         from sklearn.metrics import mean_absolute_error, r2_score
 
         if not sum(map(len, self._truth)):
