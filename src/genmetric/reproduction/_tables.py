@@ -356,20 +356,13 @@ def timing_table(results: Results) -> TextTable:
     for name in results.problems:
         problem = PROBLEMS[name]
         n = problem.sizes[0] if problem.sizes else int(0.6 * problem.n_samples)
-        ours = {m: results.cells.get((name, f"time-{m}")) for m in ("uni", "lmnn", "nca")}
-        seconds = {m: None if c is None else c.mean for m, c in ours.items()}
-        row = [problem.title, str(n)]
-        row += ["" if s is None else _short(s) for s in seconds.values()]
-        for m in ("lmnn", "nca"):
-            top, below = seconds[m], seconds["uni"]
-            row.append("" if top is None or below is None else _short(top / below))
-            if m == "lmnn":
-                printed = [
-                    results.experiment.figures.get((name, f"time-{k}")) for k in ("lmnn", "uni")
-                ]
-                both = [f.mean for f in printed if f is not None]
-                row.append(_short(both[0] / both[1]) if len(both) == 2 else "")
-        rows.append(row)
+        cells = [results.cells.get((name, f"time-{m}")) for m in ("uni", "lmnn", "nca")]
+        uni, lmnn, nca = (None if cell is None else cell.mean for cell in cells)
+        printed = [results.experiment.figures.get((name, f"time-{m}")) for m in ("uni", "lmnn")]
+        paper_uni, paper_lmnn = (None if figure is None else figure.mean for figure in printed)
+        row = [problem.title, str(n), *("" if s is None else _short(s) for s in (uni, lmnn, nca))]
+        ratios = ((lmnn, uni), (paper_lmnn, paper_uni), (nca, uni))
+        rows.append([*row, *("" if a is None or b is None else _short(a / b) for a, b in ratios)])
     note = (
         "Processor time of one fit with fixed parameters in one thread, the best of up to three; the "
         "fits of a row run one after the other in one process. LMNN is that of this package, with "

@@ -205,27 +205,26 @@ def plan_columns(
     hints = replace(
         _with_table_decimal(arrays, hints), line_of=lambda row: label_of(int(row_numbers[row]))
     )
-    columns, notes, options = [], list(target_plan.notes if target_plan else ()), []
-    for name in names:
-        if name == target:
-            continue
-        if name in arrays:
-            found = classify_column(name, arrays[name], hints)
-            problems += found.problems
-            options += [o for _ in found.problems for o in ("--drop", name)]
-            notes += found.notes
-            columns.append(found)
-        elif name == id_column:
-            columns.append(ColumnPlan(name, "left out", "names the rows", asked_for=True))
-        else:
-            asked = "on request" if name in drop else "not selected"
-            columns.append(ColumnPlan(name, "left out", asked, asked_for=True))
+    reasons: dict[str | None, str] = dict.fromkeys(drop, "on request")
+    reasons[id_column] = "names the rows"
+    columns = [
+        classify_column(name, arrays[name], hints)
+        if name in arrays
+        else ColumnPlan(name, "left out", reasons.get(name, "not selected"), asked_for=True)
+        for name in names
+        if name != target
+    ]
+    problems = [problem for column in columns for problem in column.problems]
+    options = [word for c in columns for _ in c.problems for word in ("--drop", c.name)]
+    notes = [note for column in columns for note in column.notes]
+    if target_plan is not None:
+        notes = [*target_plan.notes, *notes]
     plan = TablePlan(
         tuple(columns), target_plan, id_column, hints.missing_words, n_rows, tuple(notes)
     )
     if not plan.features and not problems:
-        reasons = "; ".join(c.summary for c in plan.columns) or "the target is the only column"
-        problems.append(f"no column is left as a feature ({reasons}).")
+        listed = "; ".join(c.summary for c in plan.columns) or "the target is the only column"
+        problems.append(f"no column is left as a feature ({listed}).")
     if target_plan is not None:
         problems = [*target_plan.problems, *problems]
     if strict:
