@@ -283,21 +283,17 @@ def _number_of_folds(asked: int | None, n: int, most: int, why: str, notes: list
     return min(wanted, most)
 
 
+@dataclass(frozen=True)
 class _Evaluation:
     """Folds, samples and scoring that all methods share."""
 
-    def __init__(
-        self,
-        samples: ComparedSamples,
-        codes: AnyArray,
-        n_classes: int,
-        folds: Sequence[tuple[IntArray, IntArray]],
-        n_splits: int,
-        scoring: Scoring,
-        seed: int,
-    ) -> None:
-        self.samples, self.codes, self.n_classes = samples, codes, n_classes
-        self.folds, self.n_splits, self.scoring, self.seed = folds, n_splits, scoring, seed
+    samples: ComparedSamples
+    codes: AnyArray
+    n_classes: int
+    folds: Sequence[tuple[IntArray, IntArray]]
+    n_splits: int
+    scoring: Scoring
+    seed: int
 
     def run(
         self, method: Method, report: Callable[[int], None]

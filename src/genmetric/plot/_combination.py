@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from genmetric.plot._canvas import two_axes
 from genmetric.plot._palette import COLORS, QUIET
 
 
+@dataclass(repr=False, eq=False)
 class WeightPathDisplay:
     """Change of the metric in each iteration of "kde" or "gmm", and the weights of the samples.
 
@@ -42,10 +44,10 @@ class WeightPathDisplay:
     10.0
     """
 
-    def __init__(self, changes: FloatArray, *, weights: FloatArray, tol: float = 1e-4) -> None:
-        self.changes = changes
-        self.weights = weights
-        self.tol = tol
+    changes: FloatArray
+    _: KW_ONLY
+    weights: FloatArray
+    tol: float = 1e-4
 
     @property
     def effective_rows(self) -> float:

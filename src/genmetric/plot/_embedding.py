@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from genmetric.plot._samples import class_codes, draw_samples, features_and_imag
 MAX_LEGEND = 10
 
 
+@dataclass(repr=False, eq=False)
 class EmbeddingDisplay:
     """Samples in a plane before and after: two leading components under each distance.
 
@@ -55,22 +57,13 @@ class EmbeddingDisplay:
     (178, 2)
     """
 
-    def __init__(
-        self,
-        before: FloatArray,
-        *,
-        after: FloatArray,
-        classes: IntArray,
-        class_names: Sequence[str],
-        n_rows: int,
-        titles: tuple[str, str] = ("Before: standardised features", "After: learned metric"),
-    ) -> None:
-        self.before = before
-        self.after = after
-        self.classes = classes
-        self.class_names = class_names
-        self.n_rows = n_rows
-        self.titles = titles
+    before: FloatArray
+    _: KW_ONLY
+    after: FloatArray
+    classes: IntArray
+    class_names: Sequence[str]
+    n_rows: int
+    titles: tuple[str, str] = ("Before: standardised features", "After: learned metric")
 
     @classmethod
     def from_estimator(

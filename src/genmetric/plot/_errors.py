@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from genmetric.plot._canvas import label_rows, one_axes, place_legend, set_hover
 from genmetric.plot._palette import COLORS, QUIET, labels
 
 
+@dataclass(repr=False, eq=False)
 class ComparisonDisplay:
     """Cross-validated scores of methods, mean with standard error, one row per method.
 
@@ -55,22 +57,16 @@ class ComparisonDisplay:
     ['Euclidean distance, standardised', 'generative metric']
     """
 
-    def __init__(
-        self,
-        errors: Mapping[str, FloatArray],
-        *,
-        baseline: str | None = None,
-        best: str | None = None,
-        label: str = "error rate",
-        percent: bool = True,
-    ) -> None:
-        if not errors or not all(len(values) for values in errors.values()):
+    errors: Mapping[str, FloatArray]
+    _: KW_ONLY
+    baseline: str | None = None
+    best: str | None = None
+    label: str = "error rate"
+    percent: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.errors or not all(len(values) for values in self.errors.values()):
             raise ValueError("errors must contain a method, and at least one fold per method.")
-        self.errors = errors
-        self.baseline = baseline
-        self.best = best
-        self.label = label
-        self.percent = percent
 
     @classmethod
     def from_estimator(
@@ -208,6 +204,7 @@ class ComparisonDisplay:
         return self
 
 
+@dataclass(repr=False, eq=False)
 class ErrorByKDisplay:
     """Error rate of nearest neighbours by number of neighbours, one line per method.
 
@@ -239,16 +236,13 @@ class ErrorByKDisplay:
     ['Euclidean distance, standardised', 'GenerativeMetric']
     """
 
-    def __init__(
-        self,
-        error_by_k: Mapping[str, tuple[IntArray, FloatArray]],
-        *,
-        baseline: str | None = None,
-    ) -> None:
-        if not error_by_k:
+    error_by_k: Mapping[str, tuple[IntArray, FloatArray]]
+    _: KW_ONLY
+    baseline: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.error_by_k:
             raise ValueError("error_by_k must contain at least one method.")
-        self.error_by_k = error_by_k
-        self.baseline = baseline
 
     @classmethod
     def from_estimator(

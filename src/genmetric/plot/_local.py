@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from genmetric.plot._samples import class_codes, draw_samples
 ROUND, LONGEST = 0.33, 0.65
 
 
+@dataclass(repr=False, eq=False)
 class LocalMetricsDisplay:
     """Local metrics of two features as ellipses.
 
@@ -69,26 +71,15 @@ class LocalMetricsDisplay:
     (2, 2)
     """
 
-    def __init__(
-        self,
-        points: FloatArray,
-        *,
-        metrics: FloatArray,
-        metric: FloatArray,
-        rows: FloatArray,
-        classes: IntArray,
-        class_names: Sequence[str],
-        feature_names: Sequence[str],
-        spacing: tuple[float, float],
-    ) -> None:
-        self.points = points
-        self.metrics = metrics
-        self.metric = metric
-        self.rows = rows
-        self.classes = classes
-        self.class_names = class_names
-        self.feature_names = feature_names
-        self.spacing = spacing
+    points: FloatArray
+    _: KW_ONLY
+    metrics: FloatArray
+    metric: FloatArray
+    rows: FloatArray
+    classes: IntArray
+    class_names: Sequence[str]
+    feature_names: Sequence[str]
+    spacing: tuple[float, float]
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from genmetric.plot._canvas import label_rows, one_axes, set_hover
 from genmetric.plot._palette import COLORS, QUIET, diverging_map, labels
 
 
+@dataclass(repr=False, eq=False)
 class MetricHeatmapDisplay:
     """Heat map of the matrix of a metric, with features ordered by clustering.
 
@@ -53,18 +55,11 @@ class MetricHeatmapDisplay:
     (13, 13)
     """
 
-    def __init__(
-        self,
-        matrix: FloatArray,
-        *,
-        feature_names: Sequence[str],
-        n_features: int,
-        standardized: bool = True,
-    ) -> None:
-        self.matrix = matrix
-        self.feature_names = feature_names
-        self.n_features = n_features
-        self.standardized = standardized
+    matrix: FloatArray
+    _: KW_ONLY
+    feature_names: Sequence[str]
+    n_features: int
+    standardized: bool = True
 
     @classmethod
     def from_estimator(
@@ -146,6 +141,7 @@ class MetricHeatmapDisplay:
         return self
 
 
+@dataclass(repr=False, eq=False)
 class SpectrumDisplay:
     """Eigenvalues of a metric, which show in how many directions it measures.
 
@@ -178,10 +174,12 @@ class SpectrumDisplay:
     13
     """
 
-    def __init__(self, eigenvalues: FloatArray, *, standardized: bool = True) -> None:
-        self.eigenvalues = eigenvalues
-        self.standardized = standardized
-        self.effective_rank = effective_rank(np.asarray(eigenvalues, float))
+    eigenvalues: FloatArray
+    _: KW_ONLY
+    standardized: bool = True
+
+    def __post_init__(self) -> None:
+        self.effective_rank = effective_rank(np.asarray(self.eigenvalues, float))
 
     @classmethod
     def from_estimator(
@@ -255,6 +253,7 @@ class SpectrumDisplay:
         return self
 
 
+@dataclass(repr=False, eq=False)
 class FeatureWeightsDisplay:
     """Mean share of each feature in the squared distance between two samples.
 
@@ -291,12 +290,10 @@ class FeatureWeightsDisplay:
     1.0
     """
 
-    def __init__(
-        self, weights: FloatArray, *, feature_names: Sequence[str], max_features: int = 25
-    ) -> None:
-        self.weights = weights
-        self.feature_names = feature_names
-        self.max_features = max_features
+    weights: FloatArray
+    _: KW_ONLY
+    feature_names: Sequence[str]
+    max_features: int = 25
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from genmetric.plot._palette import COLORS, QUIET, class_style, label, labels
 from genmetric.plot._samples import class_codes, draw_samples, features_and_images, standardize
 
 
+@dataclass(repr=False, eq=False)
 class NeighborsDisplay:
     """Nearest neighbours of example samples before and after, in the colours of their classes.
 
@@ -59,28 +61,16 @@ class NeighborsDisplay:
     (12, 10)
     """
 
-    def __init__(
-        self,
-        classes: IntArray,
-        *,
-        before: IntArray,
-        after: IntArray,
-        row_names: Sequence[Any],
-        class_names: Sequence[str],
-        share_before: float,
-        share_after: float,
-        n_rows: int,
-        n_changed: int,
-    ) -> None:
-        self.classes = classes
-        self.before = before
-        self.after = after
-        self.row_names = row_names
-        self.class_names = class_names
-        self.share_before = share_before
-        self.share_after = share_after
-        self.n_rows = n_rows
-        self.n_changed = n_changed
+    classes: IntArray
+    _: KW_ONLY
+    before: IntArray
+    after: IntArray
+    row_names: Sequence[Any]
+    class_names: Sequence[str]
+    share_before: float
+    share_after: float
+    n_rows: int
+    n_changed: int
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from genmetric.plot._errors import folds_of, with_baseline
 from genmetric.plot._palette import COLORS, QUIET
 
 
+@dataclass(repr=False, eq=False)
 class TimesDisplay:
     """Time that methods take to fit and predict, on a logarithmic scale, one row per method.
 
@@ -46,10 +48,11 @@ class TimesDisplay:
     ['Euclidean distance, standardised', 'GenerativeMetric']
     """
 
-    def __init__(self, seconds: Mapping[str, tuple[float, float]]) -> None:
-        if not seconds:
+    seconds: Mapping[str, tuple[float, float]]
+
+    def __post_init__(self) -> None:
+        if not self.seconds:
             raise ValueError("seconds must contain at least one method.")
-        self.seconds = seconds
 
     @classmethod
     def from_estimator(
