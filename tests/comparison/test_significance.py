@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from genmetric.comparison._significance import corrected_resampled_t
+from genmetric.comparison._advice import corrected_resampled_t
 
 
 def test_equals_the_t_test_without_test_samples(rng):

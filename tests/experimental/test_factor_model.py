@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from genmetric import GaussianModel, GenerativeMetric
 from genmetric.density._diagnostics import curvature_error, gradient_error
 from genmetric.experimental import FactorModel
-from genmetric.experimental._low_rank import LowRankGaussian, factor_analysis, principal_factors
+from genmetric.experimental._factor_model import LowRankGaussian, factor_analysis, principal_factors
 
 
 def few_factors(rng, n_rows, n_features, n_factors, noise=0.5):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from genmetric.density import ClassGaussians, class_statistics, fit_gaussians
+from genmetric.geometry._dense_solver import sample_metrics
 from genmetric.geometry._local import FLOOR, ZERO_LEVEL, sign_rule
 from genmetric.geometry._phi import phi_and_rounding
-from genmetric.geometry._sample_metrics import sample_metrics
 
 mp = pytest.importorskip("mpmath")
 

@@ -4,8 +4,8 @@ import pytest
 from genmetric.density._gaussian import fit_gaussians
 from genmetric.density._scaling import Scaling
 from genmetric.density._statistics import class_statistics
-from genmetric.geometry import _packed as packed
-from genmetric.geometry._packed import PackedMetrics, packed_local_metrics
+from genmetric.geometry import _dense_solver as packed
+from genmetric.geometry._dense_solver import PackedMetrics, packed_local_metrics
 from genmetric.geometry._summation import sum_local_metrics
 
 

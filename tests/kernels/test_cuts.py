@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genmetric.kernels import binary_problems, simplemkl
-from genmetric.kernels._cuts import CuttingPlanes
 from genmetric.kernels._gram import unit_trace_factors
+from genmetric.kernels._mkl_steps import CuttingPlanes
 
 
 def planes_of(rng, n_planes, n_kernels):

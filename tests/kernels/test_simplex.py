@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from genmetric.kernels._simplex import simplex_quadratic
+from genmetric.kernels._mkl_steps import simplex_quadratic
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -124,7 +124,7 @@ def test_recomputed_local_metrics_equal_kept_ones(monkeypatch, wine, combination
     resolvent = GenerativeMetric(combination, solver="resolvent", class_tol=0, random_state=0).fit(
         X, y
     )
-    monkeypatch.setattr("genmetric.geometry._packed.KEPT_BYTES", 0)
+    monkeypatch.setattr("genmetric.geometry._dense_solver.KEPT_BYTES", 0)
     anew = GenerativeMetric(combination, random_state=0).fit(X, y)
     assert not np.array_equal(anew.metric_, kept.metric_)
     np.testing.assert_allclose(anew.metric_, kept.metric_, rtol=1e-9, atol=1e-10)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from genmetric.reproduction._cache import spectrum_ranks
-from genmetric.reproduction._diagram import critical_difference_diagram
 from genmetric.reproduction._experiments import EXPERIMENTS, protocol
 from genmetric.reproduction._pages import (
     isomap_table,
@@ -19,6 +18,7 @@ from genmetric.reproduction._pages import (
 )
 from genmetric.reproduction._paper import Figure
 from genmetric.reproduction._problems import PROBLEMS
+from genmetric.reproduction._ranks import critical_difference_diagram
 from genmetric.reproduction._store import Key, Record
 from genmetric.reproduction._tables import (
     TextTable,

@@ -19,7 +19,7 @@ from genmetric.reproduction._tables import collect
 RUN = """
 import os, sys, time
 from joblib import Parallel, delayed
-from genmetric.reproduction._workers import end_with_parent
+from genmetric.reproduction._runner import end_with_parent
 
 def work(parent):
     end_with_parent(parent)

@@ -15,8 +15,8 @@ from genmetric.cli._output import remark, wrapped
 from genmetric.tables import TableError, TablePlan, plan_columns, split_target
 from genmetric.tables._cells import MISSING_WORDS
 from genmetric.tables._format import header_hint
-from genmetric.tables._memory import parse_bytes
 from genmetric.tables._reading import TableSample, open_table, read_sample
+from genmetric.tables._table_file import parse_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
 

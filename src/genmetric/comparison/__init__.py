@@ -2,6 +2,7 @@
 
 from genmetric._results import MethodResult
 from genmetric._scoring import SCORINGS, Scoring
+from genmetric.comparison._advice import corrected_resampled_t
 from genmetric.comparison._compare import ComparisonInterrupted, compare_metrics
 from genmetric.comparison._method import (
     Budget,
@@ -12,7 +13,6 @@ from genmetric.comparison._method import (
 )
 from genmetric.comparison._methods import DEFAULT_METHODS, DEFAULT_REGRESSION_METHODS, METHODS
 from genmetric.comparison._result import Comparison
-from genmetric.comparison._significance import corrected_resampled_t
 
 __all__ = [
     "DEFAULT_METHODS",

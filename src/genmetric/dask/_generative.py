@@ -22,7 +22,7 @@ from genmetric._parameters import ParameterRules, check_parameters
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
-from genmetric.dask._blocks import Blocks, aligned_blocks
+from genmetric.dask._blocks import BlockNeighbors, Blocks, aligned_blocks
 from genmetric.dask._tasks import Tasks, compute, naming_block
 from genmetric.density._scaling import Scaling
 from genmetric.density._statistics import ClassStatistics
@@ -52,7 +52,6 @@ from genmetric.metric._streaming import (
     plan_batches,
     wanted_of,
 )
-from genmetric.neighbors._block_search import BlockNeighbors
 
 
 class DaskGenerativeMetric(TransformerMixin, BaseEstimator):

@@ -28,7 +28,7 @@ import numpy as np
 
 from genmetric._atomic import replacing
 from genmetric._typing import AnyArray
-from genmetric.files._budget import Budget
+from genmetric.files._probe import Budget
 
 #: Version of the format; it grows if older versions of genmetric would read a file incorrectly.
 FORMAT_VERSION = 1

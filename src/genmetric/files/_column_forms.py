@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from genmetric.files._budget import Budget
 from genmetric.files._estimators import EstimatorForm
-from genmetric.files._probe import check_names
+from genmetric.files._probe import Budget, check_names
 from genmetric.files._sklearn_forms import COMMON, public, set_common
 
 

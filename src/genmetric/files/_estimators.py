@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from genmetric.files._budget import Budget
-from genmetric.files._probe import check_jobs
+from genmetric.files._probe import Budget, check_jobs
 
 
 class EstimatorForm:

@@ -7,9 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from genmetric._typing import AnyArray
-from genmetric.files._budget import Budget
 from genmetric.files._estimators import EstimatorForm
-from genmetric.files._probe import try_methods
+from genmetric.files._probe import Budget, try_methods
 from genmetric.files._sklearn_forms import public, set_common
 
 #: Largest search tree that can be saved: this factor times the samples, plus `SPARE_TREE` bytes. It

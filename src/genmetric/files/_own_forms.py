@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from genmetric.files._budget import Budget
 from genmetric.files._estimators import EstimatorForm
-from genmetric.files._probe import check_names, check_shapes, try_methods
+from genmetric.files._probe import Budget, check_names, check_shapes, try_methods
 
 #: Dimensions of attributes that mean the same in every estimator; see
 #: :func:`genmetric.files._probe.check_shapes`.

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
-from genmetric.files._budget import Budget
 from genmetric.files._column_forms import FittedColumns
 from genmetric.files._neighbor_forms import FittedNeighbors
 from genmetric.files._own_forms import OwnEstimator, OwnRecord
+from genmetric.files._probe import Budget
 from genmetric.files._sklearn_forms import (
     CategoryEncoder,
     Imputer,
@@ -67,8 +67,10 @@ _OWN: dict[str, dict[str, Form]] = {
     "density._statistics": {"ClassStatistics": OwnRecord()},
     "density._two_covariance": {"PooledMoments": OwnRecord()},
     "density._whitening": {"Whitening": OwnRecord()},
-    "experimental._factor_model": {"FactorModel": OwnEstimator()},
-    "experimental._low_rank": {"LowRankGaussian": OwnRecord()},
+    "experimental._factor_model": {
+        "FactorModel": OwnEstimator(),
+        "LowRankGaussian": OwnRecord(),
+    },
     "kernels._metric_kernel": {"MetricKernel": OwnRecord()},
     "kernels._regional": {"RegionalKernels": OwnEstimator()},
     "kernels._simplemkl": {"MKLStep": OwnRecord()},

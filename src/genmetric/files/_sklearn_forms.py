@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from genmetric.files._budget import Budget
 from genmetric.files._estimators import EstimatorForm
-from genmetric.files._probe import check_names, check_shapes, try_methods
+from genmetric.files._probe import Budget, check_names, check_shapes, try_methods
 
 #: Attributes of every fitted estimator.
 COMMON = ("n_features_in_", "feature_names_in_")

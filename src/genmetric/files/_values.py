@@ -36,7 +36,7 @@ import numpy as np
 
 from genmetric._typing import AnyArray
 from genmetric.files._archive import KINDS, plain_dtype
-from genmetric.files._budget import Budget
+from genmetric.files._probe import Budget
 from genmetric.files._registry import SAVABLE, class_named, name_of
 
 ADVICE = (

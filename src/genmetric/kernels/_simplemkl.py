@@ -23,9 +23,8 @@ import numpy as np
 from genmetric._chunks import one_blas_thread
 from genmetric._logging import log_progress
 from genmetric._typing import AnyArray, FloatArray
-from genmetric.kernels._cuts import CuttingPlanes
 from genmetric.kernels._mkl_objective import MKLObjective, MKLPoint
-from genmetric.kernels._mkl_steps import corner_step, newton_step
+from genmetric.kernels._mkl_steps import CuttingPlanes, corner_step, newton_step
 from genmetric.kernels._svm import BinaryProblem, SVMSolution
 
 #: Fraction of the tolerated gap that the error of libsvm may use.

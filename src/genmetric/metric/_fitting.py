@@ -21,9 +21,9 @@ from genmetric.density._low_rank import LowRankGaussians
 from genmetric.density._models import ClassModels
 from genmetric.density._scaling import Scaling
 from genmetric.density._whitening import pooled_whitening
+from genmetric.geometry._dense_solver import PackedMetrics, packed_local_metrics
 from genmetric.geometry._factor import rank_limited_factor, symmetric_root
 from genmetric.geometry._local import FLOOR, interpolate
-from genmetric.geometry._packed import PackedMetrics, packed_local_metrics
 from genmetric.geometry._summation import (
     MetricSum,
     estimated_seconds,

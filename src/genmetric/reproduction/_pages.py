@@ -13,13 +13,12 @@ import numpy as np
 from genmetric._atomic import replacing
 from genmetric._optional import import_optional
 from genmetric.datasets import CATALOGUE
-from genmetric.reproduction._diagram import critical_difference_diagram
 from genmetric.reproduction._experiments import EXPERIMENTS
 from genmetric.reproduction._isomap import digit_images, draw_embeddings, embed, embedding_scores
 from genmetric.reproduction._isomap import metric_spaces as isomap_spaces
 from genmetric.reproduction._joint_test import joint_test_table
 from genmetric.reproduction._problems import PROBLEMS
-from genmetric.reproduction._ranks import Ranking, mean_and_error
+from genmetric.reproduction._ranks import Ranking, critical_difference_diagram, mean_and_error
 from genmetric.reproduction._tables import (
     MARKS,
     Results,

@@ -16,8 +16,7 @@ from genmetric._typing import AnyArray
 from genmetric.tables._cells import cell_text
 from genmetric.tables._errors import TableError
 from genmetric.tables._format import unique_names
-from genmetric.tables._memory import show_bytes
-from genmetric.tables._table_file import TableFile
+from genmetric.tables._table_file import TableFile, show_bytes
 from genmetric.tables._text_files import arrow_column
 
 #: Bytes of numbers in one batch of a file that can be read in parts.

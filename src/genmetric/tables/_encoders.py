@@ -10,19 +10,55 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._typing import AnyArray, FloatArray
-from genmetric.tables._cell_transformer import CellTransformer
 from genmetric.tables._cells import (
     FALSE_WORDS,
     TRUE_WORDS,
     auto_min_count,
     cell_texts,
+    column_array,
     count_texts,
+    is_frame,
+    plain_array,
 )
 from genmetric.tables._numbers import NumberFormat, parse_numbers
+
+
+class CellTransformer(TransformerMixin, BaseEstimator):
+    """Base class that checks columns, not their cells."""
+
+    def _columns(self, X: Any, *, reset: bool) -> list[tuple[str, AnyArray]]:
+        """Check the shape and the names of `X`, and return its columns."""
+        if not is_frame(X) and getattr(X, "ndim", 2) != 2:
+            raise ValueError(
+                f"Expected a data frame or a 2D array, got an array with {X.ndim} dimension(s)."
+            )
+        validate_data(self, X, skip_check_array=True, reset=reset)
+        if is_frame(X):
+            return [(str(name), column_array(X, name)) for name in X.columns]
+        X = np.asarray(X, dtype=None if hasattr(X, "dtype") else object)
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
+        return [(str(name), plain_array(X[:, j])) for j, name in enumerate(names)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.no_validation = True
+        return tags
+
+
+def feature_names(transformer: Any, input_features: Any) -> list[str]:
+    """Return the names of the input features of a fitted transformer."""
+    if input_features is not None:
+        return [str(name) for name in input_features]
+    default = [f"x{j}" for j in range(transformer.n_features_in_)]
+    return [str(name) for name in getattr(transformer, "feature_names_in_", default)]
+
 
 #: Category of missing values, and of values that are rare or were not in the training data.
 MISSING_CATEGORY = "missing"

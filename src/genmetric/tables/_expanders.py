@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from genmetric._typing import AnyArray, FloatArray
-from genmetric.tables._cell_transformer import CellTransformer, feature_names
 from genmetric.tables._cells import cell_texts, count_texts, is_vector, vector_matrix
 from genmetric.tables._dates import (
     DATE_FEATURES,
@@ -22,6 +21,7 @@ from genmetric.tables._dates import (
     date_features,
     parse_moments,
 )
+from genmetric.tables._encoders import CellTransformer, feature_names
 
 
 class DateEncoder(CellTransformer):

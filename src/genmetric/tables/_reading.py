@@ -26,8 +26,7 @@ from genmetric.tables._blocks import compression_of, open_bytes
 from genmetric.tables._cells import missing_set
 from genmetric.tables._errors import TableError
 from genmetric.tables._format import HEAD_BYTES, fallback_encoding, find_form
-from genmetric.tables._memory import PEAK_FACTOR, default_budget, show_bytes
-from genmetric.tables._table_file import TableFile
+from genmetric.tables._table_file import PEAK_FACTOR, TableFile, default_budget, show_bytes
 from genmetric.tables._text_files import CSVFile, JSONLinesFile, arrow_column, json_records
 
 #: First bytes of files that are not tables, and what to do with them.

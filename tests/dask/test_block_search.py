@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genmetric.neighbors._block_search import BlockNeighbors
+from genmetric.dask._blocks import BlockNeighbors
 
 
 def naive(queries, rows, k):
