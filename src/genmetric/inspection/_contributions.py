@@ -101,10 +101,7 @@ def feature_contributions(
     into = linear_map(estimator, X)
     if X is not None:
         features = into.prepare(X)
-        scale = feature_scales(features)
-        unit = np.where(scale > 0, scale, 1.0)
-        centred = (features - features.mean(axis=0)) / unit * (scale > 0)
-        shares = mean_shares(centred, into.matrix * unit)
+        shares = mean_shares(features, scaled_factor(into.matrix, feature_scales(features)))
     else:
         shares = _shares_from_covariance(into, np.asarray(covariance, float))
     return dict(zip(into.feature_names_in, map(float, shares), strict=True))
@@ -118,28 +115,35 @@ def _shares_from_covariance(into: LinearMap, covariance: FloatArray) -> FloatArr
         )
     scale = np.sqrt(np.clip(np.diag(covariance), 0.0, None))
     unit = np.where(scale > 0, scale, 1.0)
-    factor = into.matrix * unit
-    factor = factor / (np.abs(factor).max(initial=0.0) or 1.0)
+    factor = scaled_factor(into.matrix, scale)
     parts = ((factor.T @ factor) * (covariance / unit / unit[:, None])).sum(axis=1)
     return _normalized(parts)
 
 
-def mean_shares(centred: FloatArray, factor: FloatArray) -> FloatArray:
+def scaled_factor(matrix: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return the matrix of a map for features in units of their scale, with largest entry one."""
+    # Relative scales: the squares of features at the scale 1e160 overflow.
+    factor = matrix * (scale / (scale.max(initial=0.0) or 1.0))
+    return np.asarray(factor / (np.abs(factor).max(initial=0.0) or 1.0))
+
+
+def mean_shares(features: FloatArray, factor: FloatArray) -> FloatArray:
     """Return the mean share of each feature in squared distances, without forming a covariance.
 
     Parameters
     ----------
-    centred : ndarray of shape (n_samples, n_features)
-        Samples minus their mean.
+    features : ndarray of shape (n_samples, n_features)
+        Features of the map.
     factor : ndarray of shape (n_components, n_features)
-        A factor L of the metric in the same units, M = LᵀL.
+        A factor of the metric for features in units of their scale, as of :func:`scaled_factor`.
 
     Returns
     -------
     ndarray of shape (n_features,)
         Shares with sum one; zeros if all distances are zero.
     """
-    factor = factor / (np.abs(factor).max(initial=0.0) or 1.0)
+    scale = feature_scales(features)
+    centred = (features - features.mean(axis=0)) / np.where(scale > 0, scale, 1.0) * (scale > 0)
     # (M * C).sum(axis=1), with C = centredᵀ centred / n.
     return _normalized(np.einsum("ni,ni->i", centred, (centred @ factor.T) @ factor))
 

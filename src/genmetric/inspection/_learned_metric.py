@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import entr
 
 from genmetric._typing import ArrayLike, FloatArray
-from genmetric.inspection._contributions import mean_shares
+from genmetric.inspection._contributions import mean_shares, scaled_factor
 from genmetric.inspection._linear_map import feature_scales, linear_map
 
 
@@ -134,17 +134,12 @@ def learned_metric(
     1.0
     """
     into = linear_map(estimator, X, feature_names=feature_names)
-    factor, shares = into.matrix, None
-    if X is not None:
-        features = into.prepare(X)
-        scale = feature_scales(features)
-        # The squares of features at the scale 1e160 overflow, those of their quotients do not.
-        unit = np.where(scale > 0, scale, 1.0)
-        factor = _bounded(factor * (scale / scale.max() if scale.max() > 0 else scale))
-        centred = (features - features.mean(axis=0)) / unit * (scale > 0)
-        shares = mean_shares(centred, factor)
+    if X is None:
+        factor, shares = scaled_factor(into.matrix, np.ones(into.matrix.shape[1])), None
     else:
-        factor = _bounded(factor)
+        features = into.prepare(X)
+        factor = scaled_factor(into.matrix, feature_scales(features))
+        shares = mean_shares(features, factor)
     matrix = factor.T @ factor
     size = np.trace(matrix) / len(matrix)
     if not (np.isfinite(matrix).all() and size > 0):
@@ -152,9 +147,3 @@ def learned_metric(
     return LearnedMetric(
         (matrix + matrix.T) / (2 * size), into.feature_names_in, X is not None, shares
     )
-
-
-def _bounded(factor: FloatArray) -> FloatArray:
-    """Scale a factor to a largest entry of one."""
-    peak = np.abs(factor).max(initial=0.0)
-    return np.asarray(factor / (peak or 1.0))
