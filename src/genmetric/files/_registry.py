@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TypeAlias
 
 from genmetric.files._column_forms import FittedColumns
+from genmetric.files._estimators import EstimatorForm
 from genmetric.files._neighbor_forms import FittedNeighbors
 from genmetric.files._own_forms import OwnEstimator, OwnRecord
-from genmetric.files._probe import Budget
 from genmetric.files._sklearn_forms import (
     CategoryEncoder,
     Imputer,
@@ -24,15 +24,8 @@ from genmetric.files._sklearn_forms import (
     PublicAttributes,
 )
 
-
-class Form(Protocol):
-    """How objects of a class are written and rebuilt."""
-
-    def parts(self, value: Any) -> dict[str, Any]:
-        """Return what is written, by name."""
-
-    def rebuild(self, cls: type, parts: dict[str, Any], budget: Budget) -> Any:
-        """Return an object of a class from its parts; raise an error if they are inconsistent."""
+#: How objects of a class are written and rebuilt.
+Form: TypeAlias = EstimatorForm | OwnRecord
 
 
 @dataclass(frozen=True)
