@@ -34,7 +34,6 @@ from genmetric.reproduction._methods import (
     OneKernel,
     Seconds,
     Votes,
-    tune,
 )
 from genmetric.reproduction._problems import PROBLEMS, split_parts
 
@@ -72,7 +71,7 @@ def scripted(*wrong):
 
 def test_first_candidate_with_the_lowest_error_is_selected():
     method, fits = scripted(5, 2, 3, 2, 4)
-    outcome = tune(method, fits)
+    outcome = method.run(fits)
     assert outcome.chosen == {"i": 1}
     assert (outcome.validation, outcome.test) == (20.0, 20.0)
     # Test rows are seen once, by what was chosen.
@@ -81,7 +80,7 @@ def test_first_candidate_with_the_lowest_error_is_selected():
 
 def test_refit_tests_the_same_setting_again():
     method, fits = scripted(5, 2, 3)
-    outcome = tune(method, fits, refit=True)
+    outcome = method.run(fits, refit=True)
     assert outcome.extra["refit"] == 20.0
     assert [a for a in method.asked if a[0] == "test"] == [("test", 1), ("test", 1)]
 
@@ -89,7 +88,7 @@ def test_refit_tests_the_same_setting_again():
 def test_no_candidate():
     method, fits = scripted()
     with pytest.raises(ValueError, match="no candidate"):
-        tune(method, fits)
+        method.run(fits)
 
 
 @pytest.mark.parametrize("metric", [None, PLAIN])

@@ -1,8 +1,8 @@
 """Methods of the reproduction: what they fit, what they select by validation, how they predict.
 
-A method lists candidates, the simplest first; :func:`tune` selects the first one with the lowest
-validation error. A new method is an instance of one of these classes with its grid, or a new class
-with `candidates`.
+A method lists candidates, the simplest first; :meth:`Method.run` selects the first one with the
+lowest validation error. A new method is an instance of one of these classes with its grid, or a new
+class with `candidates`.
 """
 
 from __future__ import annotations
@@ -105,46 +105,38 @@ class Method:
         return {}
 
     def run(self, fits: Fits, *, refit: bool = False) -> Outcome:
-        """Select by validation and test once."""
-        return tune(self, fits, refit=refit)
+        """Select a candidate on the validation samples and compute its test score.
 
+        Parameters
+        ----------
+        fits : Fits
+            The split. Test samples are used once, after the selection.
+        refit : bool, default=False
+            Whether to also test the selection after a fit on training and validation samples.
 
-def tune(method: Method, fits: Fits, *, refit: bool = False) -> Outcome:
-    """Select a candidate on the validation samples and compute its test score.
-
-    Parameters
-    ----------
-    method : Method
-        Its candidates are listed with the simplest first, which wins ties.
-    fits : Fits
-        The split. Test samples are used once, after the selection.
-    refit : bool, default=False
-        Whether to also test the selection after a fit on training and validation samples.
-
-    Returns
-    -------
-    Outcome
-        With `refit`, `extra` has the key "refit".
-    """
-    sign = -1 if method.higher_is_better else 1
-    y_val, y_test = fits.parts["val"][1], fits.parts["test"][1]
-    best: Candidate | None = None
-    least = np.inf
-    for candidate in method.candidates(fits):
-        loss = sign * method.score(y_val, candidate.predict("val"))
-        if loss < least:
-            best, least = candidate, loss
-    if best is None:
-        raise ValueError(f"The method {method.name!r} has no candidate of finite score.")
-    test = method.score(y_test, best.predict("test"))
-    extra = method.further(fits, best)
-    if refit and method.refit:
-        again = fits.with_validation()
-        for candidate in method.candidates(again):
-            if candidate.params == best.params:
-                extra["refit"] = method.score(y_test, candidate.predict("test"))
-                break
-    return Outcome(sign * least, test, dict(best.params), extra)
+        Returns
+        -------
+        Outcome
+            With `refit`, `extra` has the key "refit".
+        """
+        sign = -1 if self.higher_is_better else 1
+        y_val, y_test = fits.parts["val"][1], fits.parts["test"][1]
+        best: Candidate | None = None
+        least = np.inf
+        for candidate in self.candidates(fits):
+            loss = sign * self.score(y_val, candidate.predict("val"))
+            if loss < least:
+                best, least = candidate, loss
+        if best is None:
+            raise ValueError(f"The method {self.name!r} has no candidate of finite score.")
+        test = self.score(y_test, best.predict("test"))
+        extra = self.further(fits, best)
+        if refit and self.refit:
+            again = self.candidates(fits.with_validation())
+            # More training samples leave no candidate out.
+            same = next(candidate for candidate in again if candidate.params == best.params)
+            extra["refit"] = self.score(y_test, same.predict("test"))
+        return Outcome(sign * least, test, dict(best.params), extra)
 
 
 @dataclass(frozen=True)
