@@ -1,7 +1,7 @@
 """Words that readers who know scikit-learn stumble over do not come back.
 
-Each pattern has a replacement in plain technical English. Run ``python tests/test_words.py FILE...``
-to check files, as pre-commit does.
+Each pattern has a replacement in plain technical English. Run ``python tests/test_words.py
+FILE...`` to check files, as pre-commit does.
 """
 
 import re

@@ -92,7 +92,7 @@ def test_exit_code_without_a_result(genmetric, two_classes):
 def test_unknown_methods(genmetric, wine):
     done = genmetric("compare", wine, "-t", "cultivar", "--methods", "euclidean,magic")
     assert done.code == 2
-    assert "no method 'magic'; there are " in done.err
+    assert "unknown method 'magic'; expected one of " in done.err
     assert done.err.count("\n") == 1
 
 
@@ -161,7 +161,7 @@ def test_scoring(genmetric, wine):
     assert "0.5000 ± 0.0000" in row
     done = genmetric(*words[:-1], "magic")
     assert done.code == 2
-    assert "no scoring 'magic'; there are error, balanced_error" in done.err
+    assert "unknown scoring 'magic'; expected one of error, balanced_error" in done.err
     assert genmetric(*words[:-1], "auc").err.endswith("Did you mean roc_auc?\n")
     assert genmetric(*words[:-1], "accuracy").err.endswith("Use error (100% minus accuracy).\n")
 
@@ -205,7 +205,7 @@ def test_methods_that_are_not_distances_cannot_be_fitted(genmetric, wine, tmp_pa
     words = [wine, "-t", "cultivar", "--id", "name", "-m", "boosting", "-o", tmp_path / "m.gm"]
     done = genmetric("fit", *words)
     assert done.code == 2
-    assert "no method 'boosting'; there are euclidean" in done.err
+    assert "unknown method 'boosting'; expected one of euclidean" in done.err
 
 
 def test_an_interrupt_prints_what_is_finished(genmetric, wine, register):

@@ -256,7 +256,7 @@ def test_shuffled_pieces(data, whole, path):
     mixed = b"".join(data.draw(st.permutations(pieces)))
     path.write_bytes(mixed)
     if mixed != whole:
-        with pytest.raises(ModelFileError, match=r"Copy it again|Do not trust|Give a file"):
+        with pytest.raises(ModelFileError, match=r"Copy it again|Do not trust|Pass a file"):
             genmetric.load(path)
 
 

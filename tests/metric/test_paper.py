@@ -14,7 +14,8 @@ other evidence than this row:
 
 With training rows alone wine is not reproduced: 3.1 ± 0.1 over 600 splits against 1.80 ± 0.40. No
 other set of candidates, rule for ties, estimate of the covariance (n or n - 1) or priors changes
-that; training and validation rows together give 2.3 ± 0.1. The test of wine is an expected failure.
+that; training and validation samples together give 2.3 ± 0.1. The test of wine is an expected
+failure.
 """
 
 import numpy as np

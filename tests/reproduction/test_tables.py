@@ -94,7 +94,7 @@ def test_ranks_need_two_complete_sets():
     results = collect(SMALL, records_of(SMALL, ["iris"]))
     assert rankings(results) == {}
     both = collect(SMALL, records_of(SMALL, ["iris", "wine"]))
-    assert list(rankings(both)) == ["six methods", "six methods, training and validation rows"]
+    assert list(rankings(both)) == ["six methods", "six methods, training and validation samples"]
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))

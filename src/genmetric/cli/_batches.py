@@ -25,9 +25,14 @@ kept_columns = stacked(
         "--id",
         "id_column",
         metavar="COL",
-        help="Column that names the rows (default: that of the model).",
+        help="Column that identifies the rows (default: that of the model).",
     ),
-    click.option("--keep", multiple=True, metavar="COL", help="Copy this column. Can be repeated."),
+    click.option(
+        "--keep",
+        multiple=True,
+        metavar="COL",
+        help="Copy this column to the output. Can be repeated.",
+    ),
 )
 
 

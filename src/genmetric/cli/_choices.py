@@ -82,7 +82,9 @@ class KeyChoice(click.ParamType):  # type: ignore[type-arg]  # generic since cli
                 near = difflib.get_close_matches(key.lower(), self.keys, 1)
                 if near and not hint:
                     hint = f"Did you mean {near[0]}?"
-                text = f"no {self._what} {key!r}; there are {', '.join(self.keys)}. {hint}"
+                text = (
+                    f"unknown {self._what} {key!r}; expected one of {', '.join(self.keys)}. {hint}"
+                )
                 self.fail(text.rstrip(), param, ctx)
         return tuple(dict.fromkeys(given)) if self._several else value
 

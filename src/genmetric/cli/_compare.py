@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     "--scoring",
     metavar="SCORE",
     type=KeyChoice("scoring", SCORING_KEYS, advice=SCORING_ADVICE),
-    help="Score that methods are judged by: error (default), balanced_error, f1_macro, log_loss or "
+    help="Score to compare methods by: error (default), balanced_error, f1_macro, log_loss or "
     "roc_auc for classes; r2 (default) or mae for numbers.",
 )
 @click.option(
@@ -70,14 +70,14 @@ if TYPE_CHECKING:
     type=click.IntRange(20),
     default=20_000,
     show_default=True,
-    help="Most rows to compare on; a random sample of larger tables.",
+    help="Maximum number of rows; a random sample is drawn from larger tables.",
 )
 @click.option(
     "--time-limit",
     type=click.FloatRange(0.1),
     default=60.0,
     show_default=True,
-    help="Seconds that one method may take over all folds.",
+    help="Time limit of each method over all folds, in seconds.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all results as JSON.")
 @seed_option

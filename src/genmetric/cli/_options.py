@@ -54,7 +54,7 @@ file_options = stacked(
     click.option(
         "--memory",
         metavar="SIZE",
-        help="Memory that reading may take, such as 500M or 2G (default: a quarter of the memory).",
+        help="Memory limit for reading, such as 500M or 2G (default: a quarter of the memory).",
     ),
     click.option(
         "--strict",
@@ -76,17 +76,17 @@ column_options = stacked(
     click.option(
         "--task",
         type=click.Choice(["classes", "number"]),
-        help="What the target holds; decided by its values by default.",
+        help="Kind of target; detected from its values by default.",
     ),
     click.option(
-        "--id", "id_column", metavar="COL", help="Column that names the rows; not a feature."
+        "--id", "id_column", metavar="COL", help="Column that identifies the rows; not a feature."
     ),
     click.option(
         "--feature",
         "features",
         multiple=True,
         metavar="COL",
-        help="Use this column as a feature; all others by default. Can be repeated.",
+        help="Use only this column as a feature (default: all other columns). Can be repeated.",
     ),
     click.option(
         "--drop", multiple=True, metavar="COL", help="Leave this column out. Can be repeated."
@@ -107,14 +107,14 @@ column_options = stacked(
     click.option(
         "--decimal",
         type=click.Choice([".", ","]),
-        help="Decimal separator of numbers; decided by all cells of a column by default.",
+        help="Decimal separator of numbers; detected from all cells of a column by default.",
     ),
     click.option(
         "--thousands",
         metavar="CHAR",
-        help="Thousands separator of numbers; decided by all cells of a column by default.",
+        help="Thousands separator of numbers; detected from all cells of a column by default.",
     ),
-    click.option("--dry-run", is_flag=True, help="Show what is done with each column, and stop."),
+    click.option("--dry-run", is_flag=True, help="Show how each column is read, and stop."),
     file_options,
 )
 

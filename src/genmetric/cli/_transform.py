@@ -22,7 +22,7 @@ from genmetric.cli._progress import progress_bar
     "--prefix",
     default="z",
     show_default=True,
-    help="Prefix of the columns of the output: z1, z2, ...",
+    help="Prefix of the output columns z1, z2, ...",
 )
 @file_options
 @quiet_option

@@ -29,11 +29,11 @@ from genmetric.density._scaling import Scaling
 #: Called before each fold of each method with a description and the fraction of the work done.
 Progress = Callable[[str, float], None]
 
-#: Most classes of a confusion matrix.
+#: Maximum number of classes of a confusion matrix.
 MAX_CONFUSION_CLASSES = 100
 
-#: Fewest test samples of a fold with numeric targets, unless there are fewer than four times as
-#: many samples.
+#: Minimum number of test samples of a fold with numeric targets, unless there are fewer than four
+#: times as many samples in total.
 MIN_FOLD = 5
 
 Curve = tuple[IntArray, FloatArray]
@@ -85,11 +85,11 @@ def compare_metrics(
 ) -> Comparison:
     """Compare metrics on one table by cross-validation.
 
-    All methods are evaluated on the same folds, stratified by class. Each method selects its parameters,
-    such as the number of neighbours, on the training samples of a fold only. Every method except
-    "euclidean" uses features that are standardised on the training samples. A method that fails,
-    runs out of memory or exceeds the time limit is reported as skipped, with the reason. Methods
-    that do not learn are the baselines and have no time limit.
+    All methods are evaluated on the same folds, stratified by class. Each method selects its
+    parameters, such as the number of neighbours, on the training samples of a fold only. Every
+    method except "euclidean" uses features that are standardised on the training samples. A method
+    that fails, runs out of memory or exceeds the time limit is reported as skipped, with the
+    reason. Methods that do not learn are the baselines and have no time limit.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def compare_metrics(
         :data:`genmetric.comparison.DEFAULT_METHODS` for classes and
         :data:`genmetric.comparison.DEFAULT_REGRESSION_METHODS` for numbers.
     scoring : str or Scoring, default=None
-        Score that methods are judged by: "error" (the default), "balanced_error", "f1_macro",
+        Score to compare methods by: "error" (the default), "balanced_error", "f1_macro",
         "log_loss" or "roc_auc" for classes; "r2" (the default) or "mae" for numbers. Parameters
         of methods are selected by their error rate, or by R², in any case.
     n_splits : int, default=None
@@ -120,8 +120,8 @@ def compare_metrics(
         Number of repetitions of the cross-validation with other folds. More repetitions make
         small differences significant. The default is 3, or 1 with more than 500 samples.
     max_samples : int, default=20000
-        Most samples to compare on; a random subset is drawn from larger tables. ``None`` uses
-        all samples.
+        Maximum number of samples; a random subset is drawn from larger tables. Larger values make
+        the scores more precise and take longer. ``None`` uses all samples.
     time_limit : float, default=60.0
         Seconds that one method may take over all folds. The time is extrapolated from the faster
         of the first two folds, because the first one includes loading and warming up. On the main
@@ -309,7 +309,7 @@ class _Evaluation:
 
         if self.scoring.response == "predict_proba" and not method.probabilities:
             return skipped(f"does not estimate probabilities, which {self.scoring.label} needs")
-        # Without its baselines a comparison says nothing, so they are never skipped.
+        # A comparison needs its baselines, so they are never skipped.
         limit = self.samples.time_limit if method.learns else inf
         n_train = max(len(train) for train, _ in self.folds)
         decision = method.decide(Budget(n_train, limit / len(self.folds)))

@@ -42,8 +42,8 @@ from genmetric.neighbors import EnergyClassifier, KernelRegressor, LocalMetricCl
 #: Seconds of 50 iterations of NCA per pair of samples, measured from 150 to 2000 samples.
 _NCA_SECONDS, _NCA_ITERATIONS, _NCA_MIN_SAMPLES = 4e-6, 50, 800
 
-#: Seconds of MLKR per pair of training samples, measured from 72 to 600 samples of 4 to 11 features,
-#: and fewest samples that it is worth fitting on.
+#: Seconds of MLKR per pair of training samples, measured from 72 to 600 samples of 4 to 11
+#: features, and fewest samples that it is worth fitting on.
 _MLKR_SECONDS, _MLKR_MIN_SAMPLES = 4e-6, 500
 
 #: Regions of the regional kernels, and most bytes of their Gram matrices.

@@ -22,7 +22,7 @@ def deskew(images: AnyArray, *, recenter: bool = False) -> AnyArray:
     recenter : bool, default=False
         Whether to move the centre of mass :math:`(\bar x, \bar y)` to the centre of the image, with
         the fractions of a pixel that the rounded position of a digit leaves. ``False`` keeps the
-        position and is what the tables of results use unless they say otherwise.
+        position; the tables of results use it unless they state otherwise.
 
     Returns
     -------

@@ -258,8 +258,8 @@ def class_covariances(
 def fit_weighted(estimator: BaseEstimator, X: AnyArray, sample_weight: FloatArray | None) -> Any:
     """Fit an estimator on samples with frequencies, with or without support for weights.
 
-    If ``fit`` does not accept ``sample_weight``, each sample is repeated as often as its weight states,
-    which requires integers.
+    If ``fit`` does not accept ``sample_weight``, each sample is repeated as often as its weight
+    states, which requires integers.
     """
     if sample_weight is None or np.all(sample_weight == 1):
         estimator.fit(X)

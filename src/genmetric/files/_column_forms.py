@@ -45,7 +45,7 @@ class FittedColumns(EstimatorForm):
         }
 
     def restore(self, estimator: Any, fitted: dict[str, Any], budget: Budget) -> None:
-        """Fit on a table of zeros, and put the fitted transformers in the place of the stand-ins."""
+        """Fit on a table of zeros, and replace the stand-ins by the fitted transformers."""
         check_names(fitted)
         d, widths = fitted["n_features_in_"], fitted["widths"]
         ready = fitted["fitted_transformers"]

@@ -1,4 +1,4 @@
-"""How classes of genmetric are written and rebuilt: constructor parameters and fitted attributes."""
+"""How classes of genmetric are written and rebuilt: parameters and fitted attributes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Budget:
         self._work = WORK_FACTOR * file_size + SPARE_WORK
 
     def use_memory(self, n_bytes: int) -> None:
-        """Subtract memory that is about to be allocated; raise a ValueError if there is too little."""
+        """Subtract memory to be allocated; raise a ValueError if too little is left."""
         self._memory -= n_bytes
         if self._memory < 0:
             raise ValueError(
@@ -45,7 +45,7 @@ class Budget:
             )
 
     def use_work(self, n_bytes: int) -> None:
-        """Subtract bytes that are about to be processed; raise a ValueError if there are too many."""
+        """Subtract bytes to be processed; raise a ValueError if too few are left."""
         self._work -= n_bytes
         if self._work < 0:
             raise ValueError(

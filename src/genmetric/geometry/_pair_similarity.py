@@ -49,8 +49,8 @@ def similarity_weights(ratios: FloatArray, weighting: Weighting) -> FloatArray:
     :math:`1+\psi`, and the covariance :math:`\psi` if they are of one class and zero otherwise:
 
     - "whitening": :math:`g = 1`, which treats all axes alike;
-    - "reliability": :math:`g = \psi/(1+\psi)`, the correlation of two samples of one class. It drops
-      axes on which classes do not differ;
+    - "reliability": :math:`g = \psi/(1+\psi)`, the correlation of two samples of one class. It
+      drops axes on which classes do not differ;
     - "detection": :math:`g = \psi/(1+\psi)^2`. It maximises the difference of the mean of
       :math:`\sum_i g_i x_i y_i` between pairs of one class and of two, relative to its
       standard deviation over pairs of two classes:

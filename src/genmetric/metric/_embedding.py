@@ -70,8 +70,8 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     By default L comes in closed form from a Gaussian model with one covariance within classes and
     one between classes. Its axes are those of linear discriminant analysis, weighted by how well
-    each tells pairs of one class from pairs of two. Two shrinkages and the weighting are selected by
-    the mAP@R of searches among left-out classes and among left-out samples.
+    each separates pairs of one class from pairs of two. Two shrinkages and the weighting are
+    selected by the mAP@R of searches among left-out classes and among left-out samples.
 
     Parameters
     ----------

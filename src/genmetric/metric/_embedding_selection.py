@@ -292,8 +292,8 @@ def mean_average_precision(
 ) -> float:
     """Compute mAP@R from one product of all queries with all references.
 
-    :func:`genmetric.metrics.mean_average_precision_at_r` has the definition. Its search is exact and
-    needs little memory; this one is faster for few references of large classes.
+    :func:`genmetric.metrics.mean_average_precision_at_r` has the definition. Its search is exact
+    and needs little memory; this one is faster for few references of large classes.
 
     Parameters
     ----------

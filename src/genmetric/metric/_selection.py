@@ -436,7 +436,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
 
 
 def _factored(spec: FitSpecification, candidates: list[Candidate], data: SelectionSamples) -> bool:
-    """Return whether classes are represented by their samples, as in a fit with these parameters."""
+    """Return whether a fit with these parameters represents classes by their samples."""
     return (
         spec.solver == "auto"
         and spec.class_models.streams

@@ -96,7 +96,7 @@ def write_report(
         Further lines at the foot of the page, such as the command that was run and the date.
     refit : bool, default=None
         Whether to fit the metric again without the left-out samples that figures show. By default
-        up to 300 features, where a fit is fast; otherwise the report says that the metric was
+        up to 300 features, where a fit is fast; otherwise the report states that the metric was
         fitted on these samples.
     random_state : int, default=0
         Seed for drawing samples if there are too many to show.

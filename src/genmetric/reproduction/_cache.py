@@ -63,8 +63,8 @@ class Fits:
         if "random_state" in parameters and parameters["random_state"] is None:
             model.set_params(random_state=self.seed)
         extra = {}
-        # Metrics that use held-out samples during the fit, as in the paper's appendix: M^KDE selects
-        # its bandwidth by their likelihood, M^GMM takes its labels from them.
+        # Metrics that use held-out samples during the fit, as in the paper's appendix: M^KDE
+        # selects its bandwidth by their likelihood, M^GMM takes its labels from them.
         combination = parameters.get("combination")
         if combination in ("kde", "gmm") and "val" in self.parts:
             extra = dict(zip(("X_val", "y_val"), self.parts["val"], strict=True))

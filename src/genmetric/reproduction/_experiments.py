@@ -1,7 +1,7 @@
 """The experiments of the paper: datasets, methods with their grids, published values.
 
-A new dataset is an entry of :data:`genmetric.reproduction._problems.PROBLEMS`, a new method an object below;
-both then belong in the lists of an :class:`Experiment`.
+A new dataset is an entry of :data:`genmetric.reproduction._problems.PROBLEMS`, a new method an
+object below; both then belong in the lists of an :class:`Experiment`.
 """
 
 from __future__ import annotations

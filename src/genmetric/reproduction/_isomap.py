@@ -31,7 +31,7 @@ class DigitImages:
     shown, lenders : (X, digits)
         Rows of 49 pixels in [0, 1], and the digit of each.
     source : str
-        Where the images came from.
+        Source of the images.
     """
 
     shown: tuple[FloatArray, IntArray]
@@ -44,8 +44,9 @@ def digit_images(
 ) -> DigitImages:
     """Load images of the digits 3, 5 and 9, reduced to 7 x 7 pixels as in the paper.
 
-    MNIST where the machine has it, blocks of 4 x 4 pixels averaged; else the 8 x 8 digits of
-    scikit-learn, windows of 2 x 2 averaged. No network is asked.
+    The images are those of MNIST, averaged over blocks of 4 x 4 pixels, if it is on this machine,
+    otherwise the 8 x 8 digits of scikit-learn, averaged over windows of 2 x 2. Nothing is
+    downloaded.
 
     Parameters
     ----------
@@ -90,14 +91,14 @@ def metric_spaces(images: DigitImages, *, seed: int = 0) -> dict[str, AnyArray]:
     Parameters
     ----------
     images : DigitImages
-        What to embed and what to learn from.
+        Images to embed and to learn from.
     seed : int, default=0
         Random seed of the clusters.
 
     Returns
     -------
     dict of str to ndarray of shape (n_rows, 49)
-        By the name of the metric.
+        Samples in the space of each metric, by its name.
     """
     X = images.shown[0]
     learned = GenerativeMetric(normalization="determinant").fit(*images.lenders)
@@ -116,14 +117,14 @@ def embed(spaces: Mapping[str, AnyArray], *, n_neighbors: int = 10) -> dict[str,
     Parameters
     ----------
     spaces : mapping of str to ndarray of shape (n_rows, n_features)
-        Rows.
+        Samples.
     n_neighbors : int, default=10
-        Neighbours in Isomap's graph.
+        Number of neighbours in Isomap's graph.
 
     Returns
     -------
     dict of str to ndarray of shape (n_rows, 2)
-        Planes of spread one.
+        Embeddings, scaled to spread one.
     """
     planes: dict[str, FloatArray] = {}
     for name, Z in spaces.items():

@@ -158,7 +158,7 @@ class Votes:
 
 @dataclass(frozen=True, repr=False)
 class Energy:
-    """The class of least energy; number of targets and width of the margin are selected.
+    """The class with the lowest energy; number of targets and margin are selected.
 
     Attributes
     ----------
@@ -178,7 +178,8 @@ class Energy:
     energy: str = "three-term"
 
     def __repr__(self) -> str:
-        # Stored scores are valid for a hash of this text: a default that was added later is omitted.
+        # Stored scores are valid for a hash of this text: a default that was added later is
+        # omitted.
         parts = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self)]
         return f"Energy({', '.join(parts[: 3 if self.energy == 'three-term' else 4])})"
 

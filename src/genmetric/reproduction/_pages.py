@@ -139,7 +139,7 @@ def rankings(results: Results) -> dict[str, Ranking]:
     """Compute the rankings of an experiment that have enough datasets, by title."""
     found = {}
     for title, names in results.experiment.ranked.items():
-        for refit, ending in ((False, ""), (True, ", training and validation rows")):
+        for refit, ending in ((False, ""), (True, ", training and validation samples")):
             ranking = results.ranking(names, refit=refit)
             if ranking is not None:
                 found[title + ending] = ranking

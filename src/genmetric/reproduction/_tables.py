@@ -344,7 +344,7 @@ def timing_table(results: Results) -> TextTable:
     """Make the table of seconds of one fit and ratios to M^UNI, next to the paper's."""
     columns = [
         "set",
-        "training rows",
+        "training samples",
         "M^UNI, s",
         "LMNN, s",
         "NCA, s",

@@ -39,13 +39,13 @@ INDICATOR_FRACTION = 0.05
 #: A column of text is one of numbers if at least this fraction of its cells are numbers.
 NUMBER_FRACTION = 0.8
 
-#: Distinct cells that are not numbers, at most, in a column of numbers.
+#: Maximum number of distinct cells that are not numbers in a column of numbers.
 MOST_BAD_CELLS = 5
 
 #: Lists are vectors if at least this fraction of them have the same length. Others are errors.
 VECTOR_FRACTION = 0.9
 
-#: Rows from which a column of distinct integers can be seen to count them.
+#: Minimum number of rows to recognise a column of distinct integers as a row counter.
 COUNTER_ROWS = 10
 
 #: Squares of larger numbers, and products of covariances, leave the range of float64.
@@ -72,7 +72,7 @@ class ColumnPlan:
     n_missing : int
         Number of missing values.
     indicator : bool
-        Whether a feature tells where values were missing.
+        Whether a feature marks the rows whose value was missing.
     format : NumberFormat
         How numbers are written, for columns of numbers.
     date_format : str

@@ -1,6 +1,7 @@
 """Transformers with several outputs per column: dates and vectors.
 
-Like the encoders they keep numbers, texts and arrays of these only, so that model files can hold them.
+Like the encoders they store only numbers, texts and arrays of these, so that model files can
+contain them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""New rows for a fitted preprocessor: cells that it cannot read, and categories it does not know."""
+"""New rows for a fitted preprocessor: unreadable cells and unknown categories."""
 
 from __future__ import annotations
 

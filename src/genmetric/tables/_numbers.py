@@ -203,7 +203,7 @@ def choose_format(
     A format is chosen because it reads most cells. If two formats read the same cells, they can
     differ in what they read: "2,848" is 2848 or 2.848. Then commas that are always followed by
     three digits separate thousands, and points that are not repeated are decimal points, unless
-    `decimal` or `thousands` says otherwise.
+    `decimal` or `thousands` is given.
 
     Parameters
     ----------

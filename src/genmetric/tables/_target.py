@@ -159,7 +159,7 @@ def plan_target(array: AnyArray, name: str, hints: Hints) -> TargetPlan:
 
 
 def _too_few(name: str, distinct: AnyArray) -> tuple[str, ...]:
-    """Return the problem of a numeric target with fewer than three distinct values, if it is one."""
+    """Return the problem of a numeric target with fewer than three distinct values, if any."""
     if len(distinct) > 2:
         return ()
     listed = " and ".join(f"{value:g}" for value in distinct)
@@ -201,7 +201,7 @@ def split_target(frame: Any, plan: TablePlan) -> tuple[Any, AnyArray]:
     X : DataFrame
         The columns of features that the plan uses.
     y : ndarray of shape (n_samples,)
-        Float64 if the plan says that the target is a number. Otherwise the classes: integers and
+        Float64 if the target of the plan is a number. Otherwise the classes: integers and
         booleans as they are, everything else as text.
 
     Examples

@@ -20,7 +20,7 @@ from genmetric.tables._errors import TableError
 from genmetric.tables._format import TextForm, not_text
 from genmetric.tables._table_file import TableFile
 
-#: Words by which pyarrow says that a row has too few or too many cells.
+#: Message of pyarrow about a row with too few or too many cells.
 _RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 
 #: Leading zeros: such cells are codes and not numbers.
