@@ -471,7 +471,10 @@ def test_new_rows_with_unreadable_cells(genmetric, tmp_path):
     assert done.code == 0
     assert done.out.count("\n") == 4
     assert "line 3, column 'a': 'oops' is not a number; treated as missing." in done.err
-    assert "'c' has categories that the training data does not have ('new')" in done.err
+    unknown = (
+        "'c' has categories that the training data does not have ('new'); they are read as 'p'."
+    )
+    assert unknown in done.err
     done = genmetric("predict", model, new, "--strict")
     assert done.code == 2
     assert "line 3, column 'a': 'oops' is not a number." in done.err

@@ -237,3 +237,21 @@ def test_a_unit_is_expected_in_new_cells():
     assert parser.transform(frame(a=["6 kg", "NA"]))[0] == 6
     with pytest.raises(ValueError, match="'6 g' in row 0 is not a number"):
         parser.transform(frame(a=["6 g"]))
+
+
+@pytest.mark.parametrize(
+    ("cells", "unknown", "missing"),
+    [
+        (["u"] * 5 + ["v"] * 3, "u", "u"),
+        (["u"] * 5 + ["v"] * 3 + [None], "other", "missing"),
+        (["u"] * 3 + [None] * 5, "u", "missing"),
+        (["u"] * 5 + ["rare"], "other", "u"),
+        (["u"] * 5 + ["v"] * 3 + ["w"] * 2, "other", "missing"),
+    ],
+)
+def test_two_values_have_no_third(cells, unknown, missing):
+    pooler = CategoryPooler(min_count=2, binary=True).fit(frame(c=cells))
+    assert pooler.transform(frame(c=["new", None])).ravel().tolist() == [unknown, missing]
+    assert (len(set(pooler.transform(frame(c=cells)).ravel())) == 2) == (
+        (unknown, missing) != ("other", "missing")
+    )

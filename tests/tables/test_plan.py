@@ -1,5 +1,7 @@
 """Plans of columns, and the preprocessor that is built from them."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -88,9 +90,9 @@ def test_mostly_empty_columns_of_different_values():
     assert "cabin (almost every value is different; only whether there is one is used" in text
     assert "rare (96% empty, and the other values are nearly all different)" in text
     columns = make_preprocessor(plan).fit(frame)
-    assert columns.get_feature_names_out().tolist() == ["x", "cabin_missing", "cabin_other"]
+    assert columns.get_feature_names_out().tolist() == ["x", "cabin_other"]
     gaps = columns.transform(frame)[:, 1]
-    assert gaps.tolist() == [float(cell is None) for cell in cabin]
+    assert gaps.tolist() == [float(cell is not None) for cell in cabin]
 
 
 def test_a_pipeline_fits_and_predicts_on_the_frame(mixed):
@@ -323,3 +325,16 @@ def test_plan_names_the_treatment_of_missing_values_once(rng):
         "  missing     colour 25: a category of its own",
     ]
     assert max(map(len, lines)) <= 80
+
+
+def test_two_values_are_one_feature(rng):
+    table = pd.DataFrame({"a": rng.normal(size=40), "sex": ["male", "female"] * 20})
+    table.loc[1, "sex"] = "male"
+    table["colour"] = ["red", "blue", "green", "blue"] * 10
+    columns = make_preprocessor(plan_columns(table)).fit(table)
+    names = ["a", "sex_male", "colour_blue", "colour_green", "colour_red"]
+    assert columns.get_feature_names_out().tolist() == names
+    new = table[:2].assign(sex=["other", None])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert columns.transform(new)[:, 1].tolist() == [1.0, 1.0]

@@ -64,6 +64,7 @@ def applied_batches(
     """
     from genmetric.tables._new_rows import (
         check_columns,
+        replacements_of_unknown,
         text_columns,
         unknown_categories,
         used_columns,
@@ -98,7 +99,7 @@ def applied_batches(
         }
         yield model.columns.transform(clean), columns
     unreadable.warn()
-    warn_unknown(unknown)
+    warn_unknown(unknown, replacements_of_unknown(model.columns))
     if seen == 0:
         raise TableError(f"{table.label}: the file has a header but no data rows.")
 

@@ -325,14 +325,16 @@ def _corrected(options: tuple[str, ...]) -> str:
     return f" To go on without: {command_line(ctx.info_name or '', [*words, *options])}"
 
 
-def warn_unknown(unknown: dict[str, set[str]]) -> None:
-    """Warn of categories that the training data does not have."""
+def warn_unknown(unknown: dict[str, set[str]], replacements: dict[str, str]) -> None:
+    """Warn of categories that the training data does not have, and say what becomes of them."""
     for name, words in unknown.items():
         few = ", ".join(repr(word) for word in sorted(words)[:3])
         more = ", ..." if len(words) > 3 else ""
+        instead = replacements.get(name)
+        how = "their features are all zero" if instead is None else f"they are read as {instead!r}"
         warnings.warn(
             f"column {name!r} has categories that the training data does not have ({few}{more}); "
-            "their features are all zero.",
+            f"{how}.",
             UserWarning,
             stacklevel=2,
         )

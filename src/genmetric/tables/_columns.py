@@ -77,6 +77,8 @@ class ColumnPlan:
         How numbers are written, for columns of numbers.
     date_format : str
         How dates are written as text; empty for other columns and for time stamps.
+    binary : bool
+        Whether a category has two values, counting missing and pooled ones.
     asked_for : bool
         Whether the caller asked for this kind.
     notes, problems : tuple of str
@@ -92,6 +94,7 @@ class ColumnPlan:
     indicator: bool = False
     format: NumberFormat = PLAIN
     date_format: str = ""
+    binary: bool = False
     asked_for: bool = False
     notes: tuple[str, ...] = field(default=())
     problems: tuple[str, ...] = field(default=())
@@ -404,7 +407,10 @@ def _category(name: str, texts: Sequence[str | None], *, forced: bool = False) -
         reason = "almost every value is different; only whether there is one is used"
     elif rare:
         reason += f", {len(rare)} rare ones pooled"
-    return ColumnPlan(name, "category", reason, n_missing=n_missing, asked_for=forced)
+    n_values = n_distinct - len(rare) + bool(rare) + bool(n_missing)
+    return ColumnPlan(
+        name, "category", reason, n_missing=n_missing, binary=n_values == 2, asked_for=forced
+    )
 
 
 def _text_reason(counts: Counter[str], n_present: int, n_missing: int) -> str:

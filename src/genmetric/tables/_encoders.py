@@ -6,6 +6,7 @@ attributes are numbers, texts and arrays of these, so that model files can hold 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -236,6 +237,10 @@ class CategoryPooler(OneToOneFeatureMixin, CellTransformer):
     min_count : int or "auto", default="auto"
         Categories that occur less often are pooled. Larger values give fewer features. "auto" is
         one per cent of the samples and at least 2, so that a column gives at most 101 features.
+    binary : bool, default=False
+        Whether the columns have two such values, so that one feature tells them apart. A third
+        value in new samples is then replaced by the more frequent of the two, and an unknown one
+        never by "missing".
     missing_words : sequence of str, default=None
         Texts that stand for a missing value, compared without regard to case. None uses the
         common ones, for example an empty cell, NA, ?, -, null and unknown.
@@ -244,6 +249,9 @@ class CategoryPooler(OneToOneFeatureMixin, CellTransformer):
     ----------
     categories_ : list of ndarray of shape (n_categories,)
         Categories of each column that are not pooled, sorted.
+    unknown_categories_, missing_categories_ : ndarray of shape (n_features_in_,)
+        What a category that was not in the training data, and a missing value, are replaced by:
+        "other" and "missing", or with `binary` the more frequent of two values.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -260,9 +268,13 @@ class CategoryPooler(OneToOneFeatureMixin, CellTransformer):
     """
 
     def __init__(
-        self, min_count: int | str = "auto", missing_words: Sequence[str] | None = None
+        self,
+        min_count: int | str = "auto",
+        binary: bool = False,
+        missing_words: Sequence[str] | None = None,
     ) -> None:
         self.min_count = min_count
+        self.binary = binary
         self.missing_words = missing_words
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -286,10 +298,22 @@ class CategoryPooler(OneToOneFeatureMixin, CellTransformer):
                 f"min_count must be 'auto' or an integer of at least 1; got {self.min_count!r}."
             )
         self.categories_ = []
+        unknown: list[str] = []
+        missing: list[str] = []
         for _, array in self._columns(X, reset=True):
             counts = count_texts(cell_texts(array, self.missing_words))
             kept = sorted(text for text, count in counts.items() if count >= least)
             self.categories_.append(np.array(kept, dtype=str))
+            values = Counter({text: counts[text] for text in kept})
+            values[MISSING_CATEGORY] += len(X) - counts.total()
+            values[OTHER_CATEGORY] += counts.total() - sum(counts[text] for text in kept)
+            values = +values
+            usual = next((t for t, _ in values.most_common() if t != MISSING_CATEGORY), None)
+            settled = self.binary and usual is not None and len(values) < 3
+            for word, replaced in ((OTHER_CATEGORY, unknown), (MISSING_CATEGORY, missing)):
+                replaced.append(str(usual) if settled and word not in values else word)
+        self.unknown_categories_ = np.array(unknown, dtype=np.str_)
+        self.missing_categories_ = np.array(missing, dtype=np.str_)
         return self
 
     def transform(self, X: Any) -> AnyArray:
@@ -309,8 +333,9 @@ class CategoryPooler(OneToOneFeatureMixin, CellTransformer):
         columns = self._columns(X, reset=False)
         pooled = np.empty((len(X), len(columns)), dtype=object)
         for j, ((_, array), kept) in enumerate(zip(columns, self.categories_, strict=True)):
+            unknown = str(self.unknown_categories_[j])
             known: dict[str | None, str] = {text: text for text in kept.tolist()}
-            known[None] = MISSING_CATEGORY
+            known[None] = str(self.missing_categories_[j])
             texts = cell_texts(array, self.missing_words)
-            pooled[:, j] = [known.get(text, OTHER_CATEGORY) for text in texts]
+            pooled[:, j] = [known.get(text, unknown) for text in texts]
         return pooled

@@ -185,8 +185,19 @@ def _reader(transformer: Any, j: int) -> tuple[str, Any]:
     return "a category", lambda _: True
 
 
+def replacements_of_unknown(columns: Any) -> dict[str, str]:
+    """Return the value that unknown categories are replaced by, for columns of two values."""
+    return {
+        name: str(category)
+        for transformer, names in groups(columns)
+        if isinstance(transformer, CategoryPooler)
+        for name, category in zip(names, transformer.unknown_categories_, strict=True)
+        if category != OTHER_CATEGORY
+    }
+
+
 def unknown_categories(columns: Any, frame: Any) -> dict[str, set[str]]:
-    """Return the categories of new rows that have no feature and not even the pooled one.
+    """Return the categories of new rows that have no feature, not even the pooled one.
 
     Parameters
     ----------

@@ -27,7 +27,8 @@ def make_preprocessor(plan: TablePlan) -> ColumnTransformer:
 
     Numbers, booleans, dates and vectors are read and missing values are imputed by the mean, with
     an indicator feature for columns where more than 5% are missing. Categories are one-hot
-    encoded; rare and unknown ones share the category "other". Nothing is scaled.
+    encoded, with one feature for two values; rare and unknown ones share the category "other".
+    Nothing is scaled.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def make_preprocessor(plan: TablePlan) -> ColumnTransformer:
     >>> frame = pd.DataFrame({"size": [1.5, None, 3.5, 2.0], "colour": ["red", "blue"] * 2})
     >>> columns = make_preprocessor(plan_columns(frame))
     >>> columns.fit(frame).get_feature_names_out().tolist()
-    ['size', 'missingindicator_size', 'colour_blue', 'colour_red']
+    ['size', 'missingindicator_size', 'colour_red']
     """
     words = _missing_words(plan)
     groups: dict[tuple[Any, ...], list[str]] = {}
@@ -85,6 +86,8 @@ def _group(column: ColumnPlan) -> tuple[Any, ...]:
         return ("number", column.indicator, f.decimal, f.thousands, f.percent, f.unit)
     if column.kind == "date":
         return ("date", column.indicator, column.date_format)
+    if column.kind == "category":
+        return ("category", column.indicator, column.binary)
     return (column.kind, column.indicator)
 
 
@@ -93,10 +96,14 @@ def _pipeline(group: tuple[Any, ...], words: Sequence[str] | None) -> Pipeline:
     # A column that is empty in one fold of a cross-validation must stay a column.
     impute = SimpleImputer(add_indicator=indicator, keep_empty_features=True)
     if kind == "category":
+        # Two features for two values would be each other's negatives and count twice.
+        (binary,) = details
+        drop = "if_binary" if binary else None
+        encode = OneHotEncoder(drop=drop, handle_unknown="ignore", sparse_output=False)
         return Pipeline(
             [
-                ("pool", CategoryPooler(missing_words=words)),
-                ("encode", OneHotEncoder(handle_unknown="ignore", sparse_output=False)),
+                ("pool", CategoryPooler(binary=binary, missing_words=words)),
+                ("encode", encode),
             ]
         )
     if kind == "number":
