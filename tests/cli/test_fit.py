@@ -358,3 +358,24 @@ def test_wrong_arguments_are_found_before_slow_imports(words, tmp_path):
         [sys.executable, "-c", code, *words], cwd=tmp_path, capture_output=True, check=False
     )
     assert done.returncode == 2, done.stderr
+
+
+def test_predictions_of_the_training_rows_are_marked(genmetric, wine, model, tmp_path):
+    done = genmetric("predict", model, wine, "-o", tmp_path / "p.csv")
+    assert (
+        "The model was fitted on a file of this name and size; its leave-one-out error" in done.err
+    )
+    part = tmp_path / "wine.csv"
+    part.write_text("\n".join(wine.read_text().splitlines()[:100]) + "\n")
+    done = genmetric("predict", model, part, "-o", tmp_path / "p.csv")
+    assert done.err.startswith("error rate ")
+    assert "fitted on" not in done.err
+
+
+def test_the_next_command_has_the_format_of_the_table(genmetric, tmp_path, two_classes):
+    pd = pytest.importorskip("pandas")
+    path = tmp_path / "t.parquet"
+    pd.read_csv(two_classes(60)).to_parquet(path)
+    out = tmp_path / "m.gm"
+    done = genmetric("fit", path, "-t", "y", "-m", "lda", "-o", out)
+    assert done.err.endswith(f"Next: genmetric predict {out} NEW.parquet\n")

@@ -106,3 +106,18 @@ def test_no_distance_has_a_result():
     found = advise([MethodResult.left_out("NCA", "slow", key="nca")], 0.1, SCORINGS["error"])
     assert found.text.startswith("No distance has a result, so nothing can be recommended.")
     assert "--time-limit" in found.text
+
+
+def test_a_baseline_that_is_worse_than_a_constant_is_not_kept():
+    found = advice(majority=np.full(10, 0.26), standardised=0.27 + NOISE, lda=0.255 + 3 * NOISE)
+    assert found.recommended == ""
+    assert found.best == "linear discriminant analysis"
+    assert found.text.startswith(
+        "No distance is clearly better than a constant: linear discriminant analysis (method 'lda') "
+        "has the best error rate, 25.5%, against 26.0% for always predicting the majority class"
+    )
+    found = advice(majority=np.full(10, 0.26), standardised=0.27 + 9 * NOISE, lda=0.22 + NOISE)
+    assert found.recommended == "lda"
+    assert "Euclidean distance, standardised (method 'standardised') (27.0%) is not better" in (
+        found.text
+    )

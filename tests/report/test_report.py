@@ -1,7 +1,6 @@
 """The report: all its sections, for tables of every shape, the same each time."""
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from genmetric import LMNN, EnergyClassifier, GenerativeMetric
 from genmetric.comparison import Scoring
 from genmetric.report import summary_html, write_report
 from genmetric.report._metric_sections import two_features
+from genmetric.tables import ColumnPlan, plan_columns
 
 REPORT = {
     "metric_name": "generative metric",
@@ -150,7 +150,7 @@ def test_a_table_of_mixed_columns_is_summarised(made, tmp_path):
         }
     )
     table.loc[:5, "size"] = np.nan
-    columns = [SimpleNamespace(name="empty", kind="left out", reason="no values")]
+    columns = [ColumnPlan("empty", "left out", "no values")]
     html = write_report(
         made.comparison(X, y), X, y, path=tmp_path / "r.html", table=table, columns=columns
     ).read_text("utf-8")
@@ -338,3 +338,26 @@ def test_summary_for_notebooks(made):
     assert "a b &lt;i&gt;" in html
     assert html.count('class="shown"') == 1
     assert "60 samples, 3 features, 3 classes" in html
+
+
+def test_columns_are_summarised_as_they_were_read(rng):
+    from genmetric.report._table_sections import _summary
+
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(
+        {
+            "mass": [f"{m:,} kg" for m in rng.integers(900, 5000, 19)] + ["see note"],
+            "year": [2007, 2009] * 10,
+            "sex": ["male", "female", "NA", "male"] * 5,
+            "day": [f"{d:02d}.01.2024" for d in range(1, 20)] + [None],
+            "image": [[0.5, float(i)] for i in range(20)],
+        }
+    )
+    plans = {column.name: column for column in plan_columns(table).columns}
+    found = {name: _summary(table[name].to_numpy(object), plans[name]) for name in table}
+    found["year"] = _summary(table["year"].to_numpy(), plans["year"])
+    assert found["mass"][:3] == ["number", pytest.approx(0.05), table["mass"].nunique() - 1]
+    assert found["year"][3].value == "2007 to 2009"
+    assert found["sex"] == ["category", 0.25, 2, "male 67%, female 33%"]
+    assert found["day"] == ["date", pytest.approx(0.05), 19, "2024-01-01 to 2024-01-19"]
+    assert found["image"][:2] == ["vector", 0.0]

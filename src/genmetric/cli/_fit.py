@@ -142,7 +142,7 @@ def fit(data: Path, output: Path, **options: Any) -> None:
     from genmetric.files import save
 
     facts = {
-        "file": data.name,
+        "file": data.name if str(data) != "-" else "standard input",
         **facts,
         "parameters": {k: plain(v) for k, v in fitted.parameters.items()},
         "seconds": round(perf_counter() - start, 3),
@@ -167,7 +167,8 @@ def fit(data: Path, output: Path, **options: Any) -> None:
         f"{' The former file is replaced.' if replaced else ''}",
         quiet=options["quiet"],
     )
-    step = command_line("predict", [str(output), "NEW.csv"])
+    ending = data.suffix if data.suffix not in ("", ".gz", ".bz2", ".zst") else ".csv"
+    step = command_line("predict", [str(output), f"NEW{ending}"])
     remark(f"Next: {step}", quiet=options["quiet"])
 
 

@@ -20,7 +20,10 @@ COMMANDS = {
     "compare": ("genmetric.cli._compare:compare", "Compare metrics on a table and recommend one."),
     "fit": ("genmetric.cli._fit:fit", "Learn a metric from a table and save it."),
     "transform": ("genmetric.cli._transform:transform", "Map rows to the space of a saved metric."),
-    "predict": ("genmetric.cli._predict:predict", "Predict classes of rows with a saved model."),
+    "predict": (
+        "genmetric.cli._predict:predict",
+        "Predict classes or numbers of rows with a saved model.",
+    ),
     "neighbors": (
         "genmetric.cli._neighbors:neighbors",
         "Find nearest rows and the features that explain them.",

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from genmetric.cli._batches import applied_batches, kept_columns
+from genmetric.cli._inspect import leave_one_out_text
 from genmetric.cli._options import DATA, MODEL, check_data, file_options, opened, quiet_option
 from genmetric.cli._output import OUT, remark, table_output
 from genmetric.cli._progress import progress_bar
@@ -45,11 +46,14 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
         raise click.UsageError(
             f"{model}: a model of --method {loaded.method} does not estimate probabilities."
         )
+    from genmetric.tables._new_rows import check_columns
+
     table = opened(data, options)
     target = loaded.target
     known = target if target in table.names else None
     asked = list(options["keep"])
     options["keep"] = [*asked, *([known] if known is not None else [])]
+    check_columns(loaded.columns, table.names, table.label)
     if not asked and options["id_column"] is None:
         suggest_names(table, loaded, options)
     from sklearn.base import is_regressor
@@ -71,7 +75,18 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
             writer.write(columns)
     found = judge.text(known)
     if found:
-        remark(found, quiet=options["quiet"])
+        remark(f"{found}{training_hint(loaded.facts, data, judge)}", quiet=options["quiet"])
+
+
+def training_hint(facts: Mapping[str, Any], data: Path, judge: ClassJudge | NumberJudge) -> str:
+    """Return a sentence if a file has the name and the size of the training table, else nothing."""
+    if data.name != facts.get("file") or judge.n_judged != facts.get("rows"):
+        return ""
+    error = leave_one_out_text(facts)
+    fairer = f" its leave-one-out {error} says more about new rows." if error else ""
+    return " The model was fitted on a file of this name and size;" + (
+        fairer or " its predictions of new rows will be worse."
+    )
 
 
 def suggest_names(table: Any, loaded: Any, options: dict[str, Any]) -> None:
@@ -92,7 +107,7 @@ class ClassJudge:
     other_name = "predicted_class"
 
     def __init__(self) -> None:
-        self._wrong = self._judged = 0
+        self._wrong = self.n_judged = 0
 
     def written(self, predicted: Any) -> Any:
         """Return predictions as they are written."""
@@ -101,15 +116,17 @@ class ClassJudge:
     def add(self, truth: Any, predicted: Any) -> None:
         """Compare a batch of predictions with the cells of the target column."""
         has = truth != None  # noqa: E711 (an array of texts and None)
-        self._judged += int(has.sum())
+        self.n_judged += int(has.sum())
         self._wrong += int((predicted[has] != truth[has].astype(str)).sum())
 
     def text(self, name: str | None) -> str:
         """Write the error rate; empty if the target is not known."""
-        if not self._judged:
+        if not self.n_judged:
             return ""
-        rate = 100 * self._wrong / self._judged
-        return f"error rate {rate:.1f}%: {self._wrong} of {self._judged} rows differ from {name!r}."
+        rate = 100 * self._wrong / self.n_judged
+        return (
+            f"error rate {rate:.1f}%: {self._wrong} of {self.n_judged} rows differ from {name!r}."
+        )
 
 
 class NumberJudge:
@@ -128,6 +145,11 @@ class NumberJudge:
         self._truth: list[Any] = []
         self._predicted: list[Any] = []
 
+    @property
+    def n_judged(self) -> int:
+        """Number of predictions that were compared."""
+        return sum(map(len, self._truth))
+
     def written(self, predicted: Any) -> Any:
         """Return predictions as they are written."""
         return predicted
@@ -143,7 +165,7 @@ class NumberJudge:
         """Write R² and the mean absolute error; empty if the target is not known."""
         from sklearn.metrics import mean_absolute_error, r2_score
 
-        if not sum(map(len, self._truth)):
+        if not self.n_judged:
             return ""
         truth, predicted = np.concatenate(self._truth), np.concatenate(self._predicted)
         r2 = f"R² {r2_score(truth, predicted):.3f}, " if len(truth) > 1 else ""

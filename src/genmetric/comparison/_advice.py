@@ -109,6 +109,23 @@ def advise(
     test = "corrected resampled t-test"
     if len(learned) > 1:
         test += f", adjusted for {len(learned)} methods"
+    if not p < LEVEL and constant is not None and baseline.error >= constant.error - TIE:
+        # Keeping a distance that is worse than a constant would be no advice.
+        p = p_of(best, constant, len(distances))
+        first = f"{_named(best)} has the best {scoring.label}, {shown(best)}"
+        compared = f"{shown(constant)} for always predicting the {constant.name}"
+        if not p < LEVEL:
+            text = (
+                f"No distance is clearly better than a constant: {first}, against {compared}, a "
+                f"difference that can be chance. More samples or other features may help.{reference}"
+            )
+            return Advice(baseline.name, best.name, p, "", _capital(text))
+        text = (
+            f"Use {_named(best)}{_settings(best)}: the {scoring.label} is {shown(best)}, against "
+            f"{compared}, significant at the 5% level (p = {p:.2g}). {_capital(_named(baseline))} "
+            f"({shown(baseline)}) is not better than a constant.{reference}"
+        )
+        return Advice(baseline.name, best.name, p, best.key, text)
     if not p < LEVEL:
         chance = "a test needs at least two folds" if np.isnan(p) else f"p = {p:.2g}, {test}"
         text = (

@@ -163,7 +163,8 @@ class ComparisonDisplay:
         best = self.best if self.best in names else names[int(np.argmin(means))]
         ax = one_axes(ax, (7.0, 1.1 + 0.36 * len(names)))
         low, high = min(v.min() for v in folds), max(v.max() for v in folds)
-        digits = int(np.clip(2 - np.floor(np.log10(max(high - low, 1e-3))), 1, 3))
+        more = 0 if self.percent else 1
+        digits = int(np.clip(2 - np.floor(np.log10(max(high - low, 1e-3))), 1, 3)) + more
         for row, (name, values, mean) in enumerate(zip(names, folds, means, strict=True)):
             color = COLORS[1] if name == best else COLORS[0]
             if name == self.baseline != best:

@@ -123,8 +123,10 @@ def add_scores(page: Page, comparison: ComparisonResult) -> None:
             continue
         mark = "best" if result is shown else None
         loss = result.error - base.error if base and result is not base else float("nan")
+        # Rounded, so that differences that are shown as zero have neither sign nor colour.
+        loss = round(unit * loss, digits) + 0.0
         sign = "good" if loss < 0 else "bad" if loss > 0 else None
-        change = unit * loss * (-1 if scoring.greater_is_better else 1)
+        change = -loss + 0.0 if scoring.greater_is_better else loss
         folds = ", ".join(f"{unit * scoring.score(e):.{digits}f}" for e in result.errors[:30])
         error = result.standard_error
         row = [
@@ -217,12 +219,18 @@ def add_predictions(page: Page, comparison: ComparisonResult) -> None:
     display = PredictionErrorDisplay(y_true=actual[shown], y_pred=predicted[shown])
     style = {"s": 8, "alpha": 0.6, "linewidths": 0, "rasterized": len(actual[shown]) > 400}
 
+    large = max(np.abs(actual).max(), np.abs(predicted).max()) >= 1e5
+
     def draw(axes: Any, narrow: bool) -> None:  # noqa: ARG001
         for ax, kind in zip(axes, ("actual_vs_predicted", "residual_vs_predicted"), strict=True):
             display.plot(ax=ax, kind=kind, scatter_kwargs=style)
         # scikit-learn places ticks at fractions of the range; these are round numbers.
         for axis in (axes[0].xaxis, axes[0].yaxis):
             axis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 5, 10]))
+        if large:
+            for ax in axes:
+                ax.xaxis.set_major_formatter(ticker.EngFormatter())
+                ax.yaxis.set_major_formatter(ticker.EngFormatter())
 
     section = page.section("Predicted and actual values")
     section.paragraph(f"Test samples of all folds, predicted by {result.name}.")

@@ -12,7 +12,15 @@ from genmetric._typing import AnyArray, FloatArray
 from genmetric.plot._palette import plain_name
 from genmetric.report._page import Cell, Page, Section
 from genmetric.tables import ColumnPlan
-from genmetric.tables._cells import cell_texts, column_array, count_texts, is_frame
+from genmetric.tables._cells import (
+    MISSING_WORDS,
+    cell_texts,
+    column_array,
+    count_texts,
+    is_frame,
+)
+from genmetric.tables._dates import parse_date, parse_moments
+from genmetric.tables._numbers import parse_numbers
 
 #: Columns and classes shown at most.
 MAX_COLUMNS, MAX_CLASSES = 60, 30
@@ -70,10 +78,11 @@ def _add_columns(
     for name in names[:MAX_COLUMNS]:
         plan = plans.get(name)
         values = table.get(name)
-        cells = [None, None, None, None] if values is None else _summary(np.asarray(values))
+        cells = [None] * 4 if values is None else _summary(np.asarray(values), plan)
         kind = plan.kind if plan is not None else cells[0]
-        reason = "" if plan is None else plan.reason
-        rows.append([plain_name(name, width=60), kind, *cells[1:], reason])
+        remarks = [] if plan is None else [plan.reason, _treatment(plan)]
+        shown = "; ".join(filter(None, remarks))
+        rows.append([plain_name(name, width=60), kind, *cells[1:], shown])
     header = ["column", "kind", "missing", "distinct", "distribution", "remarks"]
     if not any(row[-1] for row in rows):
         header, rows = header[:-1], [row[:-1] for row in rows]
@@ -87,21 +96,45 @@ def _add_columns(
     )
 
 
-def _summary(values: AnyArray) -> list[Any]:
-    """Return kind, share of missing values, number of distinct values and the distribution."""
+def _treatment(plan: ColumnPlan) -> str:
+    how = plan.treatment_of_missing
+    return f"missing values: {how}" if how else ""
+
+
+def _summary(values: AnyArray, plan: ColumnPlan | None) -> list[Any]:
+    """Return kind, share of missing values, number of distinct values and the distribution.
+
+    Texts are read as the plan says: numbers with separators and units, dates, missing values.
+    """
+    kind = "" if plan is None else plan.kind
+    words: list[str | None] = []
+    if kind == "vector":
+        return ["vector", sum(v is None for v in values) / max(1, len(values)), None, None]
+    if values.dtype.kind not in "fiuM":
+        bad = () if plan is None else plan.bad_words
+        words = cell_texts(values, (*MISSING_WORDS, *bad))
+        if plan is not None and kind == "number":
+            values = parse_numbers(words, plan.format)[0]
+        elif plan is not None and kind == "date":
+            format_ = plan.date_format or "iso"
+            known = [w if w is not None and parse_date(w, format_) else None for w in words]
+            values = parse_moments(known, format_, plan.name)
     if values.dtype.kind in "fiu":
-        known = values[np.isfinite(values)].astype(float)
-        missing = 1 - len(known) / max(1, len(values))
-        distinct = len(np.unique(known))
-        return ["number", missing, distinct, _histogram(known) if len(known) else None]
-    words = cell_texts(values, ())
-    counts = count_texts(words)
-    missing = words.count(None) / max(1, len(words))
-    total = max(1, sum(counts.values()))
-    listed = [f"{plain_name(w, width=18)} {n / total:.0%}" for w, n in counts.most_common(TOP)]
-    rest = len(counts) - len(listed)
-    text = ", ".join(listed) + (f", {rest:,} more" if rest > 0 else "")
-    return ["category", missing, len(counts), text]
+        numbers = values[np.isfinite(values)].astype(float)
+        distribution: Any = _histogram(numbers) if len(numbers) else None
+        kind, distinct, n_known = "number", len(np.unique(numbers)), len(numbers)
+    elif values.dtype.kind == "M":
+        days = values[~np.isnat(values)].astype("datetime64[D]")
+        distribution = f"{days.min()} to {days.max()}" if len(days) else None
+        kind, distinct, n_known = "date", len(np.unique(days)), len(days)
+    else:
+        counts = count_texts(words)
+        kind, distinct, n_known = "category", len(counts), counts.total()
+        top = counts.most_common(TOP)
+        listed = [f"{plain_name(word, width=18)} {n / n_known:.0%}" for word, n in top]
+        rest = distinct - len(listed)
+        distribution = ", ".join(listed) + (f", {rest:,} more" if rest > 0 else "")
+    return [kind, 1 - n_known / max(1, len(values)), distinct, distribution]
 
 
 def _histogram(values: FloatArray) -> Cell:
@@ -109,17 +142,22 @@ def _histogram(values: FloatArray) -> Cell:
     # Halves, so that the width of a range up to the largest number is finite.
     width = high / 2 - low / 2
     if not width > 0:
-        return Cell(f"always {low:.4g}")
+        return Cell(f"always {_number(low)}")
     place = np.minimum(((values / 2 - low / 2) / width * BINS).astype(int), BINS - 1)
     counts = np.bincount(place, minlength=BINS)
     edges = [2 * (low / 2 + width * i / BINS) for i in range(BINS + 1)]
     bars = tuple(
-        (count / counts.max(), f"{edges[i]:.4g} to {edges[i + 1]:.4g}: {count:,}")
+        (count / counts.max(), f"{_number(edges[i])} to {_number(edges[i + 1])}: {count:,}")
         for i, count in enumerate(counts)
     )
     mean = float(np.mean(values / 2) * 2)
-    title = f"from {low:.4g} to {high:.4g}, mean {mean:.4g}"
-    return Cell(f"{low:.4g} to {high:.4g}", title=title, bars=bars)
+    title = f"from {_number(low)} to {_number(high)}, mean {_number(mean)}"
+    return Cell(f"{_number(low)} to {_number(high)}", title=title, bars=bars)
+
+
+def _number(value: float) -> str:
+    """Write a number with four significant digits, and without an exponent if it is short."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def _add_classes(section: Section, comparison: ComparisonResult) -> None:
