@@ -95,6 +95,8 @@ html_title = "genmetric"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
+    # Five links and the search do not fit in one line of a laptop screen.
+    "header_links_before_dropdown": 4,
     # The list of versions is read from the newest pages, so that old pages show new releases.
     "switcher": {
         "json_url": "https://genmetric.readthedocs.io/en/latest/_static/versions.json",
@@ -105,7 +107,10 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": []}
+# Pages without a section: their left column would be empty.
+html_sidebars = {
+    page: [] for page in ("index", "install", "getting_started", "contributing", "changelog")
+}
 
 
 def escape_underscores(*event):

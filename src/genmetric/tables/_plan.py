@@ -222,11 +222,11 @@ def plan_columns(
     plan = TablePlan(
         tuple(columns), target_plan, id_column, hints.missing_words, n_rows, tuple(notes)
     )
+    if target_plan is not None:
+        problems = [*target_plan.problems, *problems]
     if not plan.features and not problems:
         listed = "; ".join(c.summary for c in plan.columns) or "the target is the only column"
         problems.append(f"no column is left as a feature ({listed}).")
-    if target_plan is not None:
-        problems = [*target_plan.problems, *problems]
     if strict:
         strict_problems, strict_options = _strict_problems(plan)
         problems += strict_problems
