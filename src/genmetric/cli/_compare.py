@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--methods",
     metavar="A,B,...",
     type=KeyChoice("method", METHOD_KEYS, several=True),
-    help="Methods to compare, separated by commas (default: all for the kind of target, but lmnn, "
+    help="Methods to compare, separated by commas (default: all for the kind of target except lmnn, "
     "gmm and local).",
 )
 @click.option(

@@ -104,7 +104,8 @@ KEEP_ROWS = 20_000
     type=click.IntRange(1),
     default=KEEP_ROWS,
     show_default=True,
-    help="With --stream: most rows, a random sample, that the model keeps as neighbours.",
+    help="With --stream: maximum number of random rows that the model keeps as neighbours. More "
+    "rows predict better and take more memory.",
 )
 @seed_option
 @quiet_option

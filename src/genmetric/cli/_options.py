@@ -59,8 +59,7 @@ file_options = stacked(
     click.option(
         "--strict",
         is_flag=True,
-        help="Refuse a table in which a column would be left out, a value imputed or a cell "
-        "ignored.",
+        help="Stop with an error if a column would be left out, a value imputed or a cell ignored.",
     ),
 )
 

@@ -78,8 +78,9 @@ class MetricKMeans(
         Initial centres of the first k-means: drawn by k-means++, or an array.
     n_init : int, default=10
         Number of k-means++ initialisations. The Euclidean k-means with the smallest inertia is
-        kept. Later iterations start from the centres of the previous iteration only; new draws
-        would let labels jump between clusterings of nearly equal inertia and prevent convergence.
+        kept; more initialisations take longer and find a smaller inertia. Later iterations start
+        from the centres of the previous iteration only; new draws would let labels jump between
+        clusterings of nearly equal inertia and prevent convergence.
     max_iter : int, default=20
         Maximum number of iterations, each with one metric and one k-means. Each k-means runs until
         its labels converge or for 300 passes.

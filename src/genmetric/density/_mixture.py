@@ -42,11 +42,13 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
         Number added to the diagonal of the covariances, as a fraction of the mean variance of the
         features. Larger values make the components rounder.
     n_init : int, default=1
-        Number of starts of the EM algorithm; the result with the largest likelihood is kept.
+        Number of starts of the EM algorithm; the result with the largest likelihood is kept. More
+        starts take longer and depend less on the random state.
     max_iter : int, default=200
         Maximum number of EM iterations.
     tol : float, default=1e-4
         The EM algorithm stops when the mean log-likelihood increases by less than this number.
+        Smaller values take more iterations.
     random_state : int, RandomState instance or None, default=None
         Seed of the starts.
 

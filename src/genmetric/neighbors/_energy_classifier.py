@@ -76,8 +76,9 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         samples in the push terms and take longer. Tune it: the best values were between 0.3 and 0.7
         on large datasets with many classes, and 0.1 on small ones.
     push : float, default=0.5
-        Weight :math:`\mu` of the two push terms, in [0, 1]. 0 compares the distances to the
-        classes only, 1 the push terms only.
+        Weight :math:`\mu` of the two push terms, in [0, 1]. Smaller values rely more on the
+        distances to the class, larger values more on the samples of other classes within the
+        margin.
     energy : {"difference", "one-sided", "three-term", "two-term"}, default="difference"
         Form of the energy. ``"difference"`` is the sum of the squared distances to the k nearest
         samples of the class minus the sum to the k nearest samples of all others; it does not use
