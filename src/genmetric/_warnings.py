@@ -1,14 +1,35 @@
-"""Thread-safe suppression of third-party warnings."""
+"""Warnings that point to the code of the user, and thread-safe suppression of others."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
+
+#: Folder of the package.
+_PACKAGE = str(Path(__file__).parent)
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning for the line that called the package, however deep the call is.
+
+    Parameters
+    ----------
+    message : str
+        Text of the warning.
+    category : type, default=UserWarning
+        Its category.
+    """
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 class _SharedFilters:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any, ClassVar
 
@@ -35,6 +34,7 @@ from genmetric._validation import (
     check_weights,
     refuse_lazy,
 )
+from genmetric._warnings import warn_user
 from genmetric.cluster._alternate import alternate
 from genmetric.cluster._lloyd import canonical_order, center_distances
 from genmetric.density._scaling import Scaling
@@ -251,11 +251,10 @@ class MetricKMeans(
         self.labels_, self.inertia_ = self._assign(x, weight)
         n_found = len(np.unique(kept.labels))
         if n_found < n_clusters:
-            warnings.warn(
+            warn_user(
                 f"Only {n_found} of n_clusters={n_clusters} clusters have samples, because X has no more "
                 "distinct samples. Use fewer clusters.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return self
 

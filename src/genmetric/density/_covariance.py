@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.base import BaseEstimator, clone
 
 from genmetric._parameters import Interval, RuleOrValue, check_parameter
 from genmetric._typing import AnyArray, BoolArray, FloatArray, IntArray
+from genmetric._warnings import warn_user
 from genmetric.density._statistics import ClassStatistics
 
 Shrinkage: TypeAlias = Literal["auto"] | float | None
@@ -338,11 +338,9 @@ def warn_degenerate(stats: PooledStatistics, classes: AnyArray | None = None) ->
     if flat.any():
         names = (np.arange(len(flat)) if classes is None else classes)[flat]
         some = f"({len(names)} of {len(flat)})" if len(names) > MAX_NAMES else f"{names.tolist()}"
-        warnings.warn(
+        warn_user(
             f"Classes {some} have a single sample or no scatter and take the pooled within-class "
             "covariance. Merge or drop small classes to avoid this.",
-            UserWarning,
-            stacklevel=3,
         )
     return flat
 
@@ -367,13 +365,11 @@ def warn_floored(raised: IntArray, pooled: FloatArray) -> None:
     beyond = raised - np.count_nonzero(variances <= 1e-13 * variances[-1])
     floored = np.count_nonzero(beyond > few)
     if floored:
-        warnings.warn(
+        warn_user(
             f"The covariances of {floored} of {len(raised)} classes are nearly singular: up to "
             f"{raised.max()} of {len(pooled)} eigenvalues were raised to {EIGENVALUE_FLOOR:g} of the "
             "mean pooled variance, and the metric depends on this floor. Use shrinkage (a number "
             'above 0, or "auto" for classes with 3 samples or more), base="pooled" or fewer features.',
-            UserWarning,
-            stacklevel=3,
         )
 
 

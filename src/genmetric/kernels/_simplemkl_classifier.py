@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -32,6 +31,7 @@ from genmetric._parameters import (
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import encode_classes, refuse_lazy
+from genmetric._warnings import warn_user
 from genmetric.kernels._gram import (
     FEWER_KERNELS,
     check_stack,
@@ -309,13 +309,12 @@ class SimpleMKLClassifier(
                 if ran_out
                 else "Increase tol: it is below the precision of libsvm"
             )
-            warnings.warn(
+            warn_user(
                 f"SimpleMKLClassifier stopped at a relative duality gap of "
                 f"{result.duality_gap:.2g} after {len(result.history)} iterations, above "
                 f"tol={self.tol:g}. {advice}, or check that the kernels are positive "
                 "semidefinite.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return result
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import check_weights, encode_classes
+from genmetric._warnings import warn_user
 from genmetric.density._factored_statistics import AnyStatistics, FactoredStatistics
 from genmetric.density._scaling import Scaling
 from genmetric.density._statistics import class_statistics
@@ -174,13 +174,11 @@ def average_metrics(plan: MetricPlan, samples: TrainingSamples) -> Average:
     limit = plan.default_limit(len(x))
     if limit is not None:
         total, stderr = sample_until_precise(plan.metric_sum, x, weights, plan.rng, limit)
-        warnings.warn(
+        warn_user(
             f"The local metrics of {int(total.weight)} of {len(x)} samples were averaged, which "
             f"leaves a relative standard error of {stderr:.2g}: all samples would take more than "
             f"{MAX_SECONDS:.0f} seconds. Set max_samples=1.0 to average over all of them, or another "
             "value to silence this warning.",
-            UserWarning,
-            stacklevel=4,
         )
         return Average(total, stderr, given)
     n_draws = spec.n_draws(len(x))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import check_n_components, encode_classes
+from genmetric._warnings import warn_user
 from genmetric.density._covariance import EIGENVALUE_FLOOR
 from genmetric.density._factored_statistics import (
     AnyStatistics,
@@ -90,12 +90,10 @@ def warn_unscaled(spec: FitSpecification, stats: AnyStatistics) -> None:
     deviations = deviations[deviations > 1e-12 * deviations.max(initial=0.0)]
     ratio = deviations.max(initial=1.0) / deviations.min(initial=np.inf)
     if ratio > MAX_SCALE_RATIO:
-        warnings.warn(
+        warn_user(
             f"The standard deviations of the features differ by a factor of {ratio:.2g}, and "
             "shrinkage and interpolation regularise towards the Euclidean metric in their units. "
             'Scale the features first, for example by StandardScaler, or use base="pooled".',
-            UserWarning,
-            stacklevel=4,
         )
 
 
@@ -120,14 +118,12 @@ def warn_zero_curvature(plan: MetricPlan, total: MetricSum) -> None:
     variances = np.linalg.eigvalsh(plan.stats.pooled_covariance)
     beyond = mean - np.count_nonzero(variances <= EIGENVALUE_FLOOR * variances.mean())
     if beyond > MAX_ZERO_CURVATURE:
-        warnings.warn(
+        warn_user(
             "The curvatures of the class densities differ by rounding errors only in "
             f"{beyond:.2g} of {len(variances)} directions, on average over the samples. Local "
             f"metrics get {FLOOR:g} of their largest eigenvalue there, and their size after scaling "
             'to unit determinant depends on this number. Use normalization="trace", or merge '
             "classes with equal covariances.",
-            UserWarning,
-            stacklevel=4,
         )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric._warnings import warn_user
 from genmetric.geometry._summation import MetricSum
 
 #: With fewer features the variance of local metrics does not exist for practical purposes.
@@ -21,12 +21,10 @@ AUTO_STDERR, FIRST_SAMPLE = 0.01, 1024
 def warn_few_features(n_features: int) -> None:
     """Warn that standard errors are unreliable with few features."""
     if n_features < MIN_FEATURES:
-        warnings.warn(
+        warn_user(
             f"With {n_features} features (fewer than {MIN_FEATURES}) local metrics are "
             "heavy-tailed, and metric_stderr_ is unreliable when max_samples is used. Use "
             "max_samples=None: with few features all samples are cheap.",
-            UserWarning,
-            stacklevel=3,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,7 +26,7 @@ from genmetric._rollback import restore_on_error
 from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_weights, form_points, labelled_rows
 from genmetric._votes import N_NEIGHBORS, select_n_neighbors
-from genmetric._warnings import suppress_warnings
+from genmetric._warnings import suppress_warnings, warn_user
 from genmetric.density._factored_statistics import FactoredStatistics
 from genmetric.metric._candidates import (
     Candidate,
@@ -449,10 +448,8 @@ def _warn_in_sample(n_features: int, counts: IntArray) -> None:
     """Warn if scores on the training samples are too optimistic to select by."""
     needed = MIN_SAMPLES_PER_FEATURE * n_features
     if counts.min() < needed:
-        warnings.warn(
+        warn_user(
             f"cv=None scores metrics on the samples that they were fitted on. With {n_features} "
             f"features that needs about {needed} samples per class; the smallest class has "
             f"{counts.min()}, and scores are too optimistic. Use cv=5.",
-            UserWarning,
-            stacklevel=3,
         )
