@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 
@@ -276,6 +276,14 @@ def weighted_rows(
         return x, np.ones(len(x))
     weight = check_weights(sample_weight, len(x))
     return x[weight > 0], weight[weight > 0]
+
+
+def query_rows(estimator: BaseEstimator, X: Any, name: str = "X") -> AnyArray:
+    """Validate the samples of a prediction by a fitted estimator; keep float32 and float64."""
+    check_is_fitted(estimator)
+    refuse_lazy(X, name)
+    x = validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False)
+    return np.asarray(x)
 
 
 def labelled_rows(

@@ -14,7 +14,7 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from genmetric._chunks import one_blas_thread
 from genmetric._logging import log_progress
@@ -32,6 +32,7 @@ from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     cast_finite,
     check_weights,
+    query_rows,
     refuse_lazy,
 )
 from genmetric._warnings import warn_user
@@ -271,12 +272,6 @@ class MetricKMeans(
             )
         return frame.apply(centers)
 
-    def _samples(self, X: Any) -> AnyArray:
-        """Validate `X` for a fitted estimator; keep float32 and float64."""
-        check_is_fitted(self)
-        refuse_lazy(X)
-        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
-
     def _assign(self, x: AnyArray, weight: FloatArray | None) -> tuple[IntArray, float]:
         """Find the nearest centre of each sample and the inertia."""
 
@@ -329,7 +324,7 @@ class MetricKMeans(
         ndarray of shape (n_samples,)
             Clusters; `labels_` for the training samples.
         """
-        return self._assign(self._samples(X), None)[0]
+        return self._assign(query_rows(self, X), None)[0]
 
     def transform(self, X: ArrayLike) -> Any:
         """Compute the distances to the centres in the metric.
@@ -347,7 +342,7 @@ class MetricKMeans(
         ndarray of shape (n_samples, n_clusters)
             Distances, float32 if X is.
         """
-        x = self._samples(X)
+        x = query_rows(self, X)
         parts: list[Any] = center_distances(
             x,
             self._centers,
@@ -378,7 +373,7 @@ class MetricKMeans(
             Larger values mean samples nearer to the centres. Scores under different metrics are
             not comparable.
         """
-        x = self._samples(X)
+        x = query_rows(self, X)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
         return -self._assign(x, weight)[1]
 

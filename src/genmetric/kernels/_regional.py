@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from genmetric._chunks import map_chunks
@@ -16,7 +16,7 @@ from genmetric._parameters import N_JOBS, RANDOM_STATE, Interval, ParameterRules
 from genmetric._parameters import ArrayLike as ArrayRule
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import check_weights, refuse_lazy
+from genmetric._validation import check_weights, query_rows, refuse_lazy
 from genmetric._warnings import suppress_warnings
 from genmetric.density._models import ClassModels
 from genmetric.density._scaling import Scaling
@@ -275,11 +275,6 @@ class RegionalKernels(BaseEstimator):
             )
         return scales
 
-    def _samples(self, X: Any, name: str = "X") -> AnyArray:
-        check_is_fitted(self, "metrics_")
-        refuse_lazy(X, name)
-        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
-
     def _exponents(self, region: int, x: AnyArray, y: AnyArray | None) -> FloatArray:
         """Compute squared distances under a regional metric, in units of sigma squared."""
         factor = self._factors[region].T
@@ -308,8 +303,8 @@ class RegionalKernels(BaseEstimator):
         MemoryError
             If the matrices exceed the available memory; raised before they are computed.
         """
-        x = self._samples(X)
-        y = None if Y is None else self._samples(Y, "Y")
+        x = query_rows(self, X)
+        y = None if Y is None else query_rows(self, Y, "Y")
         n_scales = len(self.scales_)
         shape = (self.n_kernels_, len(x), len(x if y is None else y))
         check_memory(
@@ -351,8 +346,8 @@ class RegionalKernels(BaseEstimator):
         ndarray of shape (n_rows, n_columns)
             Kernel values, float64.
         """
-        x = self._samples(X)
-        y = None if Y is None else self._samples(Y, "Y")
+        x = query_rows(self, X)
+        y = None if Y is None else query_rows(self, Y, "Y")
         table = check_weights(weights, self.n_kernels_, "weights", allow_zero_sum=True)
         out = np.zeros((len(x), len(x if y is None else y)))
         for region, row in enumerate(table.reshape(len(self.metrics_), -1)):

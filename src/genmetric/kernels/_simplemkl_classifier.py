@@ -30,7 +30,7 @@ from genmetric._parameters import (
 )
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
-from genmetric._validation import encode_classes, refuse_lazy
+from genmetric._validation import encode_classes, query_rows, refuse_lazy
 from genmetric._warnings import warn_user
 from genmetric.kernels._gram import (
     FEWER_KERNELS,
@@ -335,10 +335,9 @@ class SimpleMKLClassifier(
     def _queries(self, X: Any) -> AnyArray:
         """Validate query samples or a stack of Gram matrices."""
         check_is_fitted(self, "weights_")
-        refuse_lazy(X)
         if self._X_fit is None:
             return check_stack(X, shape=(len(self.normalization_), None, self._n_fit))
-        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        return query_rows(self, X)
 
     def _combined(self, queries: AnyArray, weights: FloatArray) -> Iterator[FloatArray]:
         """Yield combined Gram matrices of blocks of queries against the training samples."""

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from genmetric._parameters import N_JOBS, HasMethods, Interval, ParameterRules, check_parameters
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
-from genmetric._validation import labelled_rows, refuse_lazy
+from genmetric._validation import labelled_rows, query_rows
 from genmetric.density._scaling import Scaling
 from genmetric.neighbors._class_rows import ClassRows, training_neighbors
 from genmetric.neighbors._energy import (
@@ -234,8 +234,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
 
     def _queries(self, X: Any, metric: Any, scaling: Scaling) -> FloatArray:
         """Map validated queries to the scaled space of the metric."""
-        refuse_lazy(X)
-        x = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        x = query_rows(self, X)
         z = scaling.apply(metric_space(metric, X, x))
         far = float(np.abs(z).max(initial=0.0))
         if not far < _FARTHEST:

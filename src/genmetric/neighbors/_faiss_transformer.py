@@ -22,7 +22,7 @@ from genmetric._parameters import (
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._unit_vectors import unit_vectors
-from genmetric._validation import check_count, refuse_lazy
+from genmetric._validation import check_count, query_rows, refuse_lazy
 from genmetric.density._scaling import Scaling
 from genmetric.neighbors._faiss_search import (
     IndexPlan,
@@ -271,8 +271,7 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if own:
             distances, indices = self._without_self(*self._search(self._rows, k + 1))
         else:
-            refuse_lazy(X)
-            x = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+            x = query_rows(self, X)
             x = unit_vectors(x, advice=ZERO_ADVICE) if self._fit_metric == "cosine" else x
             distances, indices = self._search(self._scaling.apply(x), k)
         return (distances, indices) if return_distance else indices

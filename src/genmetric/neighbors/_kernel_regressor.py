@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import has_fit_parameter
 
 from genmetric._nadaraya_watson import kernel_regression
 from genmetric._parameters import N_JOBS, HasMethods, Interval, ParameterRules, check_parameters
 from genmetric._rollback import restore_on_error
 from genmetric._typing import ArrayLike, FloatArray
-from genmetric._validation import check_weights, numeric_targets, refuse_lazy
+from genmetric._validation import check_weights, numeric_targets, query_rows
 from genmetric.density._scaling import Scaling
 from genmetric.neighbors._kernel_regression import select_bandwidth
 from genmetric.neighbors._metric_space import metric_space, with_names
@@ -164,9 +164,7 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
         ndarray of shape (n_queries,)
             Predicted targets.
         """
-        check_is_fitted(self)
-        refuse_lazy(X)
-        x = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        x = query_rows(self, X)
         z = self._scaling.apply(metric_space(self.metric_estimator_, X, x))
         far = float(np.abs(z).max(initial=0.0))
         if not far < FARTHEST:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from genmetric._chunks import one_blas_thread
 from genmetric._parameters import (
@@ -25,7 +25,7 @@ from genmetric._validation import (
     check_fraction,
     check_priors,
     labelled_rows,
-    refuse_lazy,
+    query_rows,
 )
 from genmetric._votes import class_probabilities, majority_vote
 from genmetric.density._models import ClassModels
@@ -230,8 +230,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         _check_available(k, len(index.rows) - (X is None))
         queries = index.rows
         if X is not None:
-            refuse_lazy(X)
-            x = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+            x = query_rows(self, X)
             queries, dtype = scaling.apply(x), x.dtype
         found = local_neighbors(
             models,
