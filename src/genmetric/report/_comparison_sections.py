@@ -212,7 +212,7 @@ def add_predictions(page: Page, comparison: ComparisonResult) -> None:
         return
     from sklearn.metrics import PredictionErrorDisplay
 
-    ticker = import_optional("matplotlib.ticker", "plot")
+    ticker = import_optional("matplotlib.ticker", "report")
     actual, predicted = (np.asarray(values, float) for values in result.predictions)
     step = max(1, len(actual) // 1000)
     shown = slice(None, None, step)
