@@ -20,7 +20,7 @@ BAD = {
     "one class": (b"a,y\n1,u\n2,u\n3,u\n", "contains a single class, 'u'; at least two"),
     "lists as target": (
         b'{"a": 1, "y": [1]}\n{"a": 2, "y": [2]}\n',
-        "the target 'y' holds lists",
+        "the target 'y' contains lists",
     ),
     "infinite target": (b"a,y\n1,2\n2,inf\n3,1\n", "line 3: the target 'y' is infinite"),
     "infinite": (b"a,y\n1,u\ninf,v\n", "line 3, column 'a': inf is infinite"),
@@ -171,7 +171,7 @@ def test_all_problems_and_the_corrected_command(genmetric, tmp_path):
     assert "column 'a': inf is infinite" in done.err
     assert "column 'c c': 1e+200 is beyond" in done.err
     command = f"genmetric compare {path} --target y --seed 3 --drop a --drop 'c c'"
-    assert done.err.endswith(f"To go on without: {command}\n")
+    assert done.err.endswith(f"Corrected command: {command}\n")
 
 
 def test_more_features_than_rows(genmetric, tmp_path, rng):

@@ -122,7 +122,7 @@ def test_folds_keep_enough_samples():
 @pytest.mark.parametrize(
     ("y", "arguments", "message"),
     [
-        (["a", "b"] * 20, {"task": "regression"}, "y must hold numbers"),
+        (["a", "b"] * 20, {"task": "regression"}, "y must contain numbers"),
         ([0, 1] * 20, {"task": "regression"}, "at least 3 distinct values .* found 0 and 1"),
         ([2.5] * 40, {"task": "regression"}, "at least 3 distinct values .* found 2.5"),
         ([np.nan, *range(39)], {"task": "regression"}, "missing values, NaN or infinity"),

@@ -261,7 +261,7 @@ def test_classes_or_numbers(values, kind):
     ("values", "words"),
     [
         ([f"name{i}" for i in range(40)], "40 distinct values in 40 rows, so it looks like an id"),
-        ([[1, 2]] * 40, "holds lists"),
+        ([[1, 2]] * 40, "contains lists"),
         ([None] * 40, "has no values"),
         ([np.inf] + [1.0, 2.0, 3.0] * 13, "row 0: the target 'y' is infinite"),
     ],

@@ -204,7 +204,7 @@ def test_a_delimiter_can_be_given(make):
         ("a,b,y\n1,2,u\n\n" + "3,4,v\n" * 9999 + "5\n", "line 10003 has 1 cells"),
         ('a,b\n1,"x\n2,3\n', "a quote near the end of the file is not closed"),
         ('{"a": 1}\n{"a": \n', "line 2 is not JSON"),
-        ('{"a": 1}\n[1]\n', "line 2 holds a JSON list"),
+        ('{"a": 1}\n[1]\n', "line 2 contains a JSON list"),
     ],
 )
 def test_files_that_cannot_be_read(make, content, words):

@@ -321,7 +321,7 @@ def _corrected(options: tuple[str, ...]) -> str:
     if not options or ctx is None:
         return ""
     words = [word for word in command_words(ctx) if word != "--strict"]
-    return f" To go on without: {command_line(ctx.info_name or '', [*words, *options])}"
+    return f" Corrected command: {command_line(ctx.info_name or '', [*words, *options])}"
 
 
 def warn_unknown(unknown: dict[str, set[str]], replacements: dict[str, str]) -> None:

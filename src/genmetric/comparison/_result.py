@@ -154,7 +154,9 @@ class Comparison(ComparisonResult):
             ``predict`` and, for most methods, ``transform`` accept the same columns.
         """
         if self.samples is None:
-            raise ValueError("This comparison does not hold its samples; run compare_metrics.")
+            raise ValueError(
+                "This comparison does not contain its samples. Run compare_metrics to create one that does."
+            )
         shown = shown_result(self)
         key = method or ("" if shown is None else shown.key)
         if key not in METHODS:
@@ -193,7 +195,9 @@ class Comparison(ComparisonResult):
         from genmetric.report import write_report
 
         if self.samples is None:
-            raise ValueError("This comparison does not hold its samples; run compare_metrics.")
+            raise ValueError(
+                "This comparison does not contain its samples. Run compare_metrics to create one that does."
+            )
         X = self.samples.encoded()
         names = None
         if row_names is not None:

@@ -200,7 +200,7 @@ def check_numbers(y: Any) -> FloatArray:
         values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f'y must hold numbers for task="regression"; got {reprlib.repr(y)}. Use '
+            f'y must contain numbers for task="regression"; got {reprlib.repr(y)}. Use '
             'task="classification" for class labels.'
         ) from error
     if values.ndim != 1:

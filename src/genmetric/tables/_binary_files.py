@@ -339,7 +339,7 @@ def open_numpy(path: Path, label: str, budget: int) -> MemoryTable:
     if len(set(lengths.values())) > 1:
         raise TableError(f"{label}: arrays of different lengths: {lengths}.")
     if not columns:
-        raise TableError(f"{label}: the file holds no arrays with rows.")
+        raise TableError(f"{label}: the file does not contain arrays with rows.")
     return memory_table(columns, path, label)
 
 

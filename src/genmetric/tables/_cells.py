@@ -264,7 +264,7 @@ def vector_matrix(array: AnyArray, name: str, length: int | None = None) -> Floa
             matrix[i] = vector
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"column {name!r}: the vector in row {i} holds values that are not numbers."
+                f"column {name!r}: the vector in row {i} contains values that are not numbers."
             ) from error
     return matrix
 

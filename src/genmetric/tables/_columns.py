@@ -182,7 +182,7 @@ def classify_column(name: str, array: AnyArray, hints: Hints) -> ColumnPlan:
         return _vectors(name, array)
     if any(isinstance(value, (dict, list, tuple, np.ndarray, bytes)) for value in present):
         kind = next(type(v).__name__ for v in present if not isinstance(v, str))
-        return ColumnPlan(name, "left out", f"holds cells of type {kind}")
+        return ColumnPlan(name, "left out", f"contains cells of type {kind}")
     return _texts(name, cell_texts(array, hints.missing_words), hints, forced)
 
 
@@ -215,8 +215,10 @@ def _texts(name: str, texts: Sequence[str | None], hints: Hints, forced: bool) -
         if choice.alternative is not None and not settled:
             notes += _doubt(name, counts, choice)
         if forced and choice.n_parsed == 0:
-            problem = f"column {name!r} holds no numbers, such as {_example(counts)}."
-            return ColumnPlan(name, "left out", "holds no numbers", problems=(problem,))
+            problem = (
+                f"column {name!r} does not contain numbers, but for example {_example(counts)}."
+            )
+            return ColumnPlan(name, "left out", "does not contain numbers", problems=(problem,))
         reason = plan.reason or _format_reason(counts, choice)
         return replace(
             plan,
@@ -293,7 +295,7 @@ def _numbers(
             f"{more_cells([f'{value:g}'], len(wrong))}. Correct the value, "
             "remove the row or drop the column."
         )
-        return ColumnPlan(name, "left out", "holds infinite values", problems=tuple(problems))
+        return ColumnPlan(name, "left out", "contains infinite values", problems=tuple(problems))
     if not forced:
         if n_missing == 0 and (present == present[0]).all():
             return ColumnPlan(name, "left out", f"is constant, {present[0]:g}")
@@ -334,7 +336,7 @@ def _many(n_missing: int, n_rows: int) -> bool:
 
 def _moments(name: str, array: AnyArray) -> ColumnPlan:
     if array.dtype.kind == "m":
-        return ColumnPlan(name, "left out", "holds durations; convert them to numbers")
+        return ColumnPlan(name, "left out", "contains durations; convert them to numbers")
     missing = np.isnat(array)
     n_missing = int(missing.sum())
     present = array[~missing]
@@ -380,7 +382,7 @@ def _vectors(name: str, array: AnyArray) -> ColumnPlan:
         return ColumnPlan(name, "left out", "vectors of different lengths", problems=(str(error),))
     n_missing = sum(value is None for value in array)
     if not np.isfinite(matrix[[value is not None for value in array]]).all():
-        problem = f"column {name!r} holds vectors with infinite or missing entries."
+        problem = f"column {name!r} contains vectors with infinite or missing entries."
         return ColumnPlan(name, "left out", "infinite or missing entries", problems=(problem,))
     return ColumnPlan(name, "vector", f"{matrix.shape[1]} entries", n_missing=n_missing)
 

@@ -18,9 +18,9 @@ class TableError(ValueError):
     Examples
     --------
     >>> from genmetric.tables import TableError
-    >>> raise TableError("column 'a' holds infinite values.")
+    >>> raise TableError("column 'a' contains infinite values.")
     Traceback (most recent call last):
-    genmetric.tables._errors.TableError: column 'a' holds infinite values.
+    genmetric.tables._errors.TableError: column 'a' contains infinite values.
     """
 
     def __init__(self, text: str, options: Sequence[str] = ()) -> None:

@@ -306,7 +306,7 @@ def unique_names(header: Iterable[str]) -> tuple[list[str], list[str]]:
 def header_hint(names: Sequence[str]) -> str:
     """Return a sentence for files whose first line looks like data, else nothing."""
     if any(names) and all(NumberFormat().parse(name) is not None for name in names if name):
-        return " The first line holds numbers: add a line with the names of the columns."
+        return " The first line contains numbers: add a line with the column names."
     return ""
 
 

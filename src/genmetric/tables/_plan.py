@@ -324,6 +324,6 @@ def _strict_problems(plan: TablePlan) -> tuple[list[str], list[str]]:
         elif column.n_missing:
             problems.append(f"column {column.name!r} has {column.n_missing} missing values.")
         if column.kind == "category":
-            problems.append(f"column {column.name!r} holds text.")
+            problems.append(f"column {column.name!r} contains text.")
             options += ["--as-category", column.name]
     return [*problems, *plan.notes], options

@@ -1,4 +1,4 @@
-"""Decide what the target of a table holds: classes or numbers."""
+"""Decide whether the target of a table is classes or numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLASSES_AT_MOST = 20
 
 @dataclass(frozen=True)
 class TargetPlan:
-    """What the target of a table holds.
+    """Kind of the target of a table.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ def is_quantity(values: AnyArray) -> bool:
 
 
 def plan_target(array: AnyArray, name: str, hints: Hints) -> TargetPlan:
-    """Decide whether a target holds classes or numbers.
+    """Decide whether a target is classes or numbers.
 
     :func:`is_quantity` has the rule.
 
@@ -96,7 +96,7 @@ def plan_target(array: AnyArray, name: str, hints: Hints) -> TargetPlan:
     n_rows = len(array)
     none = np.zeros(n_rows, dtype=bool)
     if array.dtype == object and any(is_vector(v) or isinstance(v, dict) for v in array):
-        problem = f"the target {name!r} holds lists. Expected one class or number per row."
+        problem = f"the target {name!r} contains lists. Expected one class or number per row."
         return TargetPlan(name, "classes", "lists", none, problems=(problem,))
     texts = cell_texts(array, hints.missing_words)
     present = np.array([text is not None for text in texts])
@@ -139,7 +139,7 @@ def plan_target(array: AnyArray, name: str, hints: Hints) -> TargetPlan:
             return TargetPlan(name, "number", reason, present, format_, tuple(notes), few)
     elif name in hints.as_number:
         problem = (
-            f"the target {name!r} holds text, such as {next(iter(counts))[:20]!r}, and cannot be "
+            f"the target {name!r} contains text, such as {next(iter(counts))[:20]!r}, and cannot be "
             "read as a number. Use --task classes."
         )
         return TargetPlan(name, "number", "text", present, problems=(problem,))

@@ -253,7 +253,7 @@ def json_records(block: bytes, label: str, first_line: int = 1) -> list[dict[str
             ) from error
         if not isinstance(record, dict):
             raise TableError(
-                f"{label}: line {number} holds a JSON {type(record).__name__}. Expected one object "
+                f"{label}: line {number} contains a JSON {type(record).__name__}. Expected one object "
                 'per line, such as {"a": 1, "label": "x"}.'
             )
         records.append({str(name): value for name, value in record.items()})
