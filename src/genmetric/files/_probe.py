@@ -91,35 +91,33 @@ def check_shapes(values: Mapping[str, Any], shapes: Mapping[str, str]) -> dict[s
             raise ValueError("n_features_in_ is not a number of features")
         sizes["d"] = int(d)
     for name, shape in shapes.items():
-        if name not in values:
+        if name not in values or (values[name] is None and shape.endswith("?")):
             continue
-        value = values[name]
-        if value is None and shape.endswith("?"):
+        found = _shape_of(values[name], name, shape)
+        if shape == "text" or (shape.startswith("|") and not found):
             continue
-        if shape == "text":
-            if not isinstance(value, str):
-                raise ValueError(f"{name} is not a string")
-            continue
-        text = shape.rstrip("?")
-        if text.startswith("["):
-            found: tuple[int, ...] = (len(value),)
-            if not isinstance(value, list | tuple) or not all(_is_numeric(v) for v in value):
-                raise ValueError(f"{name} is not a list of arrays")
-        elif name == "classes_":
-            found = np.shape(value)
-        else:
-            if not _is_numeric(value):
-                raise ValueError(f"{name} is not numeric")
-            found = np.shape(value)
-        letters = re.findall("[a-z]", text)
-        if text.startswith("|") and not found:
-            continue
+        letters = re.findall("[a-z]", shape)
         if len(found) != len(letters):
             raise ValueError(f"{name} has {len(found)} dimensions instead of {len(letters)}")
         for letter, n in zip(letters, found, strict=True):
             if sizes.setdefault(letter, n) != n:
                 raise ValueError(f"the shape {found} of {name} does not match other attributes")
     return sizes
+
+
+def _shape_of(value: Any, name: str, shape: str) -> tuple[int, ...]:
+    """Return the shape of an attribute; raise if it does not have the type of its description."""
+    if shape == "text":
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is not a string")
+        return ()
+    if shape.startswith("["):
+        if not isinstance(value, list | tuple) or not all(_is_numeric(v) for v in value):
+            raise ValueError(f"{name} is not a list of arrays")
+        return (len(value),)
+    if name != "classes_" and not _is_numeric(value):
+        raise ValueError(f"{name} is not numeric")
+    return np.shape(value)
 
 
 def _is_numeric(value: Any) -> bool:

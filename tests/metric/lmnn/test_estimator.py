@@ -337,7 +337,7 @@ class TestUse:
         np.testing.assert_array_equal(fitted.transform([3, 4]), fitted.transform(X[3:5]))
 
     def test_not_fitted(self):
-        with pytest.raises(NotFittedError):
+        with pytest.raises(NotFittedError, match="is not fitted yet"):
             converged_lmnn().transform(IRIS[0])
 
 
