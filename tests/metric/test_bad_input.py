@@ -245,6 +245,7 @@ AWKWARD = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The curvatures of the class densities differ:UserWarning")
 @pytest.mark.filterwarnings("ignore:Classes .* have a single sample:UserWarning")
 @pytest.mark.parametrize("shrinkage", [None, "auto", 0.1])
 @pytest.mark.parametrize("name", AWKWARD)
