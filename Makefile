@@ -1,4 +1,4 @@
-# Doors to the sessions of noxfile.py, which define all tasks. Needs Python 3.11 or newer with pip
+# Shortcuts to the sessions of noxfile.py, which define all tasks. Needs Python 3.11 or newer with pip
 # and venv; everything else is installed into .nox.
 PYTHON ?= python3
 RUNNER := .nox/runner
