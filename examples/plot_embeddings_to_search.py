@@ -70,7 +70,7 @@ for i, (name, found) in enumerate(scores.items()):
 ax.set_yticks(np.arange(len(keys)) + 0.18, keys)
 ax.invert_yaxis()
 ax.set_xlabel("score of the queries")
-ax.legend(loc="lower left")
+fig.legend(loc="outside upper center", ncols=2)
 plt.show()
 
 # %%

@@ -433,8 +433,8 @@ def test_strict_refuses_with_the_corrected_command(genmetric, tmp_path):
     done = genmetric("compare", path, "-t", "Survived", "--strict")
     assert done.code == 2
     assert done.err.count("\n") == 1
-    assert "column 'PassengerId' is left out: a row counter." in done.err
-    assert "column 'Age' has 5 missing values." in done.err
+    assert "columns left out: 'PassengerId' (a row counter), 'Name' (free text)," in done.err
+    assert "columns with missing values: 'Age' (5)" in done.err
     assert "--drop PassengerId" in done.err
     clean = write_csv(tmp_path, {"a": SIGNAL, "y": CLASSES}, "clean.csv")
     words = ["--strict", "--methods", "euclidean,uniform", "--folds", 2]

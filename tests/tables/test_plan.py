@@ -227,7 +227,9 @@ def test_names_that_do_not_exist(mixed):
 
 
 def test_strict_refuses_what_would_be_decided(mixed):
-    with pytest.raises(TableError, match=r"'PassengerId' is left out: a row counter.*'age' has 12"):
+    with pytest.raises(
+        TableError, match=r"left out: 'PassengerId' \(a row counter\).*'age' \(12\)"
+    ):
         plan_columns(mixed, target="y", strict=True)
     clean = mixed[["size", "y"]]
     assert plan_columns(clean, target="y", strict=True).features == ("size",)

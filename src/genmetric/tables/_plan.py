@@ -314,16 +314,18 @@ def _with_table_decimal(arrays: dict[str, AnyArray], hints: Hints) -> Hints:
 
 def _strict_problems(plan: TablePlan) -> tuple[list[str], list[str]]:
     """Return conversions that were not requested, and the options that request them."""
-    problems, options = [], []
+    found: dict[str, list[str]] = {"left out": [], "with missing values": [], "of text": []}
+    options = []
     for column in plan.columns:
         if column.asked_for:
             continue
         if column.kind == "left out":
-            problems.append(f"column {column.name!r} is left out: {column.reason}.")
+            found["left out"].append(f"{column.name!r} ({column.reason})")
             options += ["--drop", column.name]
         elif column.n_missing:
-            problems.append(f"column {column.name!r} has {column.n_missing} missing values.")
+            found["with missing values"].append(f"{column.name!r} ({column.n_missing})")
         if column.kind == "category":
-            problems.append(f"column {column.name!r} contains text.")
+            found["of text"].append(repr(column.name))
             options += ["--as-category", column.name]
+    problems = [f"columns {what}: {', '.join(names)}." for what, names in found.items() if names]
     return [*problems, *plan.notes], options
