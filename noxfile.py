@@ -175,10 +175,13 @@ def build(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def release_files(session: nox.Session) -> None:
-    """Validate CITATION.cff and the workflows."""
-    session.install("cffconvert", "zizmor", "setuptools<81")
+    """Validate CITATION.cff, the workflows and the recipe of conda-forge."""
+    session.install("cffconvert", "zizmor", "setuptools<81", "py-rattler-build")
     session.run("cffconvert", "--validate", "-i", "CITATION.cff")
     session.run("zizmor", "--offline", ".github")
+    read = "open(sys.argv[1], encoding='utf-8').read()"
+    render = f"import sys, rattler_build as r; print(r.Stage0Recipe.from_yaml({read}).render())"
+    session.run("python", "-c", render, "recipe/recipe.yaml")
 
 
 @nox.session(default=False)

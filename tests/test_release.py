@@ -102,5 +102,22 @@ def test_workflows_run_sessions_that_exist(path):
 
 def test_published_files_leave_the_scores_out():
     build = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["build"]["targets"]["sdist"]
-    assert "/docs/results/scores.jsonl" in build["exclude"]
+    assert {"/docs/results/scores.jsonl", "/docs/_static/mathjax"} <= set(build["exclude"])
     assert all((ROOT / name.strip("/")).exists() for name in build["include"])
+
+
+def test_the_container_runs_without_rights():
+    # There is no container runtime in the tests: the instructions are checked as text.
+    lines = [line for line in read("Dockerfile").splitlines() if not line.startswith("#")]
+    bases = [line.split()[1] for line in lines if line.startswith("FROM ")]
+    assert all(re.search(r"@sha256:[0-9a-f]{64}$|:\d[\w.-]+$", base) for base in bases)
+    assert len(set(bases)) == 1
+    final = lines[max(i for i, line in enumerate(lines) if line.startswith("FROM ")) :]
+    users = [line.split()[1] for line in final if line.startswith("USER ")]
+    assert users
+    assert int(users[-1]) > 0
+    assert final.index(f"USER {users[-1]}") < final.index('ENTRYPOINT ["genmetric"]')
+    for line in lines:
+        if line.startswith("COPY ") and "--from" not in line:
+            assert all((ROOT / name).exists() for name in line.split()[1:-1])
+        assert not line.startswith("ADD ")
