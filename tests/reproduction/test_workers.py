@@ -88,5 +88,5 @@ def test_pages_keep_their_prose(results, tmp_path):
     page.write_text("Prose.\n\n<!-- tables -->\n\nold\n")
     pages.write_files([results], tmp_path)
     text = page.read_text()
-    assert text.startswith("Prose.\n\n<!-- tables -->\n\n## Error on small sets")
+    assert text.startswith("Prose.\n\n<!-- tables -->\n\n## Error on small datasets")
     assert "old" not in text

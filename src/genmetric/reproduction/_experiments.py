@@ -265,7 +265,7 @@ def _kernels(name: str, title: str, *regions: int) -> KernelCombination:
 _EXPERIMENTS = (
     Experiment(
         name="small",
-        title="Error on small sets, in per cent",
+        title="Error on small datasets, in per cent",
         problems=SMALL,
         methods=(*_SMALL.values(), *_energy_forms((1, 3, 5), (3, 1, 5, 7, 9)), *_OTHERS),
         figures=paper.SMALL,
@@ -283,7 +283,7 @@ _EXPERIMENTS = (
     ),
     Experiment(
         name="large",
-        title="Error on large sets, in per cent",
+        title="Error on large datasets, in per cent",
         problems=LARGE,
         methods=(*_LARGE.values(), *_energy_forms((3,), (3, 1, 5)), *_TUNED),
         figures=paper.LARGE,
