@@ -87,6 +87,15 @@ class SelectionSamples:
         frame = Scaling.of(x)
         return cls(template, x, labels, codes, classes, weight, average, kept, frame, spec.n_jobs)
 
+    def uses_factors(self, spec: FitSpecification, candidates: Sequence[Candidate]) -> bool:
+        """Return whether a fit with these parameters represents classes by their samples."""
+        return (
+            spec.solver == "auto"
+            and spec.class_models.streams
+            and all(candidate.shrinkage not in (None, 0) for candidate in candidates)
+            and FactoredStatistics.saves_memory(self.codes, len(self.classes), self.x.shape[1])
+        )
+
     def weight_of(self, rows: IntArray) -> FloatArray | None:
         """Return the weights of some samples, or None if all weights are one."""
         return None if self.weight is None else self.weight[rows]

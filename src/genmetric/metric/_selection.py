@@ -26,8 +26,7 @@ from genmetric._rollback import restore_on_error
 from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_weights, form_points, labelled_rows
 from genmetric._votes import N_NEIGHBORS, select_n_neighbors
-from genmetric._warnings import suppress_warnings, warn_user
-from genmetric.density._factored_statistics import FactoredStatistics
+from genmetric._warnings import suppress_warnings
 from genmetric.metric._candidates import (
     Candidate,
     as_grid,
@@ -40,10 +39,7 @@ from genmetric.metric._local_geometry import LocalGeometryMixin
 from genmetric.metric._mahalanobis import LinearMapMixin, MahalanobisMixin
 from genmetric.metric._scoring import SelectionSamples
 from genmetric.metric._specification import METRIC_RULES, FitSpecification
-from genmetric.metric._splits import Split, Splitter
-
-#: With fewer samples per feature and class, ``cv=None`` gives a warning.
-MIN_SAMPLES_PER_FEATURE = 20
+from genmetric.metric._splits import Split, Splitter, warn_in_sample
 
 
 class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, BaseEstimator):
@@ -255,7 +251,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         data = SelectionSamples.of(template, spec, x, labels, weight)
         with one_blas_thread(), suppress_warnings(UserWarning):
             # The final fit emits the warnings about classes, once.
-            splits = self._splits(data, rng, groups, _factored(spec, candidates, data))
+            splits = self._splits(data, rng, groups, data.uses_factors(spec, candidates))
             k = self._numbers(min(len(split.references) for split in splits))
             scores, paired = self._scores(candidates, splits, data, k)
         self._select(candidates, scores, paired, k)
@@ -268,7 +264,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         parameters = best.get_params(deep=False)
         self.__dict__.update({n: v for n, v in vars(best).items() if n not in parameters})
         if self.cv is None:
-            _warn_in_sample(x.shape[1], np.bincount(codes))
+            warn_in_sample(x.shape[1], np.bincount(codes))
         if self.verbose:
             log_progress(
                 "GenerativeMetricCV",
@@ -432,24 +428,3 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def _factored(spec: FitSpecification, candidates: list[Candidate], data: SelectionSamples) -> bool:
-    """Return whether a fit with these parameters represents classes by their samples."""
-    return (
-        spec.solver == "auto"
-        and spec.class_models.streams
-        and all(candidate.shrinkage not in (None, 0) for candidate in candidates)
-        and FactoredStatistics.saves_memory(data.codes, len(data.classes), data.x.shape[1])
-    )
-
-
-def _warn_in_sample(n_features: int, counts: IntArray) -> None:
-    """Warn if scores on the training samples are too optimistic to select by."""
-    needed = MIN_SAMPLES_PER_FEATURE * n_features
-    if counts.min() < needed:
-        warn_user(
-            f"cv=None scores metrics on the samples that they were fitted on. With {n_features} "
-            f"features that needs about {needed} samples per class; the smallest class has "
-            f"{counts.min()}, and scores are too optimistic. Use cv=5.",
-        )

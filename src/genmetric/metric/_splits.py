@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric._warnings import warn_user
 from genmetric.density._scaling import Scaling
 from genmetric.density._statistics import ClassStatistics, class_statistics, merge_statistics
+
+#: Samples per feature and class below which ``cv=None`` is warned about.
+MIN_SAMPLES_PER_FEATURE = 20
+
 
 #: Minimum number of samples that the average of a candidate on a split runs over, if available.
 MIN_AVERAGED = 256
@@ -201,4 +206,15 @@ class Splitter:
             frame=self.frame,
             sample_weight=None if self.weight is None else self.weight[rows],
             n_jobs=self.n_jobs,
+        )
+
+
+def warn_in_sample(n_features: int, counts: IntArray) -> None:
+    """Warn if scores on the training samples are too optimistic to select by."""
+    needed = MIN_SAMPLES_PER_FEATURE * n_features
+    if counts.min() < needed:
+        warn_user(
+            f"cv=None scores metrics on the samples that they were fitted on. With {n_features} "
+            f"features that needs about {needed} samples per class; the smallest class has "
+            f"{counts.min()}, and scores are too optimistic. Use cv=5."
         )
