@@ -379,3 +379,17 @@ def test_the_next_command_has_the_format_of_the_table(genmetric, tmp_path, two_c
     out = tmp_path / "m.gm"
     done = genmetric("fit", path, "-t", "y", "-m", "lda", "-o", out)
     assert done.err.endswith(f"Next: genmetric predict {out} NEW.parquet\n")
+
+
+def test_negative_contributions_have_other_bars():
+    from genmetric.cli._inspect import lines_of
+
+    found = {
+        "file": "m.gm", "method": "cv", "class": "x", "genmetric": "0.1", "target": None, "id": None,
+        "columns": ["a", "b"], "features": ["a", "b"], "spectrum": [2.0, 1.0],
+        "effective_rank": 1.8, "contributions": {"a": 1.2, "b": -0.2},
+    }  # fmt: skip
+    assert lines_of(found, None)[-2:] == [
+        f"  a   120.0%  {'#' * 30}",
+        f"  b   -20.0%  {'-' * 5}",
+    ]

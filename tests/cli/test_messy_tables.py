@@ -311,11 +311,23 @@ def numbers_with_units(folder):
     return write_csv(folder, {**columns, "y": CLASSES})
 
 
-@table(["tags (lists of something other than numbers)", "sizes (lists of different lengths)"])
+@table(
+    [
+        "tags (lists of something other than numbers)",
+        "sizes (lists of different lengths)",
+        "place (nested objects; give each entry a column)",
+    ]
+)
 def json_lines_with_lists(folder):
     path = folder / "t.jsonl"
     rows = [
-        {"a": a, "tags": ["x", "y"][: 1 + i % 2], "sizes": [1.5] * (1 + i % 3), "y": y}
+        {
+            "a": a,
+            "tags": ["x"] * (1 + i % 2),
+            "sizes": [1.5] * (1 + i % 3),
+            "place": {"lon": i},
+            "y": y,
+        }
         for i, (a, y) in enumerate(zip(SIGNAL, CLASSES, strict=True))
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -223,7 +223,7 @@ def lines_of(found: dict[str, Any], top: int | None) -> list[str]:
     largest = abs(shown[0][1]) or 1.0
     lines += ["", "contributions of the features to the squared distance"]
     for name, share in shown:
-        bar = "#" * round(30 * abs(share) / largest)
+        bar = ("#" if share > 0 else "-") * round(30 * abs(share) / largest)
         lines.append(f"  {name[:40]:<{width}}  {100 * share:6.1f}%  {bar}")
     if len(shown) < len(contributions):
         lines.append(f"  and {len(contributions) - len(shown)} more (--all)")

@@ -181,8 +181,10 @@ def classify_column(name: str, array: AnyArray, hints: Hints) -> ColumnPlan:
     if present and all(map(is_vector, present)):
         return _vectors(name, array)
     if any(isinstance(value, (dict, list, tuple, np.ndarray, bytes)) for value in present):
-        kind = next(type(v).__name__ for v in present if not isinstance(v, str))
-        return ColumnPlan(name, "left out", f"contains cells of type {kind}")
+        kind = next(type(v) for v in present if not isinstance(v, str))
+        if kind is dict:
+            return ColumnPlan(name, "left out", "nested objects; give each entry a column")
+        return ColumnPlan(name, "left out", f"contains cells of type {kind.__name__}")
     return _texts(name, cell_texts(array, hints.missing_words), hints, forced)
 
 
