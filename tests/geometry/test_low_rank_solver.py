@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import genmetric._chunks
@@ -42,6 +42,7 @@ def models_of(X, codes, frame, **options):
     st.sampled_from(["determinant", "trace"]),
     st.booleans(),
 )
+@example(0, 24, [1, 1, 1, 1], "auto", "determinant", True)
 def test_sum_equals_the_dense_solver(seed, n_features, sizes, shrinkage, normalization, identity):
     # Ledoit-Wolf shrinkage of two samples is zero: the floor leaves a condition number of 1e8.
     sizes = [3 if size == 2 else size for size in sizes]
@@ -51,12 +52,15 @@ def test_sum_equals_the_dense_solver(seed, n_features, sizes, shrinkage, normali
     dense, low_rank = models_of(X, codes, frame, shrinkage=shrinkage, stand_in=stand_in)
     weights = np.random.default_rng(seed).uniform(0.5, 2, len(X))
     options = {"weights": weights, "normalization": normalization}
+    # Selected shrinkage can make all covariances equal. Phi then has rank two, and its other
+    # eigenvalues, which are rounding errors, scale the metrics of determinant one.
+    limit = 1e-3 if shrinkage == "auto" and normalization == "determinant" else 1e-5
     expected = sum_local_metrics(dense, X, frame, solver="dense", **options)
     for solver in ("dense", "low-rank"):
         found = sum_local_metrics(low_rank, X, frame, solver=solver, tol=0.0, **options)
         error = np.linalg.norm(found.total - expected.total) / np.linalg.norm(expected.total)
-        assert error < 1e-5
-        np.testing.assert_allclose(found.square, expected.square, rtol=1e-4)
+        assert error < limit
+        np.testing.assert_allclose(found.square, expected.square, rtol=10 * limit)
         assert found.weight == pytest.approx(expected.weight)
 
 
