@@ -74,7 +74,7 @@ def models():
 
     X, y = load_iris(return_X_y=True)
     X, names = X[::3], np.array(["setosa", "versicolor", "virginica"])[y[::3]]
-    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frame = pd.DataFrame(X.copy(), columns=["a", "b", "c", "d"])  # pandas 2 shares the memory
     frame["town"] = np.where(X[:, 0] > 5.8, "Aix", "Bonn")
     frame["owner"] = np.where(X[:, 1] > 3, "yes", "no")
     frame["since"] = pd.date_range("2020-01-01", periods=len(X)).astype(str)
