@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from genmetric import GenerativeMetric, MetricKMeans, SimpleMKLClassifier
+from genmetric import LMNN, MLKR, GenerativeMetric, MetricKMeans, SimpleMKLClassifier
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 6))
@@ -18,8 +18,14 @@ Y = np.arange(60) % 2
         (lambda: GenerativeMetric().fit(X, np.r_[Y[1:], 2]), "have a single sample"),
         (lambda: MetricKMeans(5).fit(np.repeat(X[:3], 5, axis=0)), "Only 3 of n_clusters=5"),
         (lambda: SimpleMKLClassifier(max_iter=1, tol=1e-9).fit(X, Y), "relative duality gap"),
+        (lambda: LMNN(40).fit(X, Y), "too few for n_neighbors=40"),
+        (lambda: LMNN(early_stopping=False, max_iter=1).fit(X, Y), "LMNN did not converge"),
+        (lambda: MLKR(early_stopping=False, max_iter=1).fit(X, X[:, 0]), "MLKR did not converge"),
     ],
-    ids=["scales", "few features", "small class", "clusters", "kernels"],
+    ids=[
+        *("scales", "few features", "small class", "clusters", "kernels"),
+        *("targets", "LMNN", "MLKR"),
+    ],
 )
 def test_warning_has_the_line_of_the_caller(fit, message):
     with pytest.warns(match=message) as caught:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -29,6 +28,7 @@ from genmetric._parameters import (
 from genmetric._rollback import restore_on_error
 from genmetric._typing import ArrayLike, FloatArray
 from genmetric._validation import check_n_components, check_weights, form_points, numeric_targets
+from genmetric._warnings import warn_user
 from genmetric.density._scaling import Scaling
 from genmetric.metric._early_stopping import ValidationPath
 from genmetric.metric._mahalanobis import LinearMapMixin, MahalanobisMixin
@@ -248,11 +248,10 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self.n_iter_ = max(1, solution.n_iter)  # scikit-learn's checks require one
         self.validation_path_ = path.table
         if not (solution.converged or self.early_stopping):
-            warnings.warn(
+            warn_user(
                 f"MLKR did not converge in max_iter={self.max_iter} iterations. Increase max_iter "
                 "or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return self
 

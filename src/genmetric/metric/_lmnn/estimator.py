@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -32,6 +31,7 @@ from genmetric._validation import (
     form_points,
     labelled_rows,
 )
+from genmetric._warnings import warn_user
 from genmetric.density._scaling import Scaling
 from genmetric.metric._early_stopping import ValidationPath
 from genmetric.metric._lmnn.initial import check_init
@@ -345,11 +345,9 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             if len(small) > MAX_NAMED_CLASSES:
                 named = f"{len(small)} of {len(classes)} classes have {sizes[small].min()} to "
                 named += f"{sizes[small].max()} samples"
-            warnings.warn(
+            warn_user(
                 f"{named}, too few for n_neighbors={self.n_neighbors} targets per sample: their "
                 "samples have fewer targets. Lower n_neighbors, or merge small classes.",
-                UserWarning,
-                stacklevel=4,
             )
 
     def _after_iteration(self, scale: float) -> IterationCallback:
@@ -374,11 +372,10 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         else:
             reason_text = str(reason)
             if reason == "max_iter":
-                warnings.warn(
+                warn_user(
                     f"LMNN did not converge in max_iter={self.max_iter} iterations. Increase "
                     "max_iter or tol, or continue with warm_start=True.",
                     ConvergenceWarning,
-                    stacklevel=4,
                 )
         if self.verbose:
             log_progress(
