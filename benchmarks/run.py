@@ -25,6 +25,7 @@ BENCHMARKS = {
     "density_rounds": density_rounds.density_rounds,
     "many_classes": many_classes.many_classes,
     "class_growth": many_classes.class_growth,
+    "class_streams": many_classes.class_streams,
     "peers": peers.peers,
 }
 PAGE = measure.REPOSITORY / "docs" / "benchmarks.md"

@@ -18,6 +18,8 @@ from sklearn.exceptions import NotFittedError
 from genmetric import GenerativeMetric, GenerativeRegressionMetric
 from genmetric.dask import DaskGenerativeMetric
 from genmetric.datasets import load_iris, load_vehicle
+from genmetric.density import _mixed_statistics as mixed_statistics
+from genmetric.density._low_rank import LowRankGaussians
 from genmetric.metric import slice_targets
 
 X, Y = load_vehicle(return_X_y=True)
@@ -74,6 +76,21 @@ def test_arrays(parameters):
     assert_close(metric, GenerativeMetric(**parameters).fit(X, Y))
     assert metric.n_features_in_ == 18
     assert not hasattr(metric, "feature_names_in_")
+
+
+@pytest.mark.parametrize("base", ["identity", "pooled"])
+def test_many_classes(base, monkeypatch, rng):
+    monkeypatch.setattr(mixed_statistics, "MIN_SCATTER_ENTRIES", 10 * 18**2)
+    y = np.repeat(np.arange(141), 6)
+    samples = rng.normal(size=(141, 18))[y] + rng.normal(size=(846, 18))
+    order = rng.permutation(846)
+    blocks = arrays(X=samples[order].astype(np.float32), y=y[order])
+    parameters = {"base": base, "class_tol": 0}
+    metric = DaskGenerativeMetric(**parameters).fit(*blocks)
+    assert isinstance(metric.to_local()._models, LowRankGaussians)
+    assert_same_bits(metric, streamed(*blocks, **parameters))
+    whole = GenerativeMetric(**parameters).fit(samples.astype(np.float32), y)
+    assert_close(metric, whole, rtol=1e-8)
 
 
 @settings(max_examples=20)

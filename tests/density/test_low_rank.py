@@ -72,9 +72,9 @@ def test_densities_equal_those_of_covariance_matrices(problem, shrinkage, identi
     }
     expected = fit_gaussians(dense, **options)
     found = fit_low_rank_gaussians(factored, **options)
-    np.testing.assert_allclose(found.covariances, expected.covariances, rtol=1e-7, atol=1e-9)
-    x = frame.apply(problem[0])
     # The condition number of a covariance can be 1e8, so that half of the digits are lost.
+    np.testing.assert_allclose(found.covariances, expected.covariances, rtol=1e-6, atol=1e-9)
+    x = frame.apply(problem[0])
     size = np.abs(expected.log_density(x)).max()
     np.testing.assert_allclose(
         found.log_density(x), expected.log_density(x), rtol=1e-7, atol=1e-8 * size
@@ -126,10 +126,12 @@ def test_one_warning_for_many_small_classes(rng):
 
 def test_when_factors_save_memory():
     codes = np.repeat(np.arange(100), 20)
-    assert FactoredStatistics.saves_memory(codes, 100, 300)
-    assert not FactoredStatistics.saves_memory(codes, 100, 100)  # scatter matrices are small
-    assert not FactoredStatistics.saves_memory(np.repeat(codes, 10), 100, 300)
-    assert FactoredStatistics.saves_memory(np.repeat(np.arange(2000), 60), 2000, 60)
+    assert FactoredStatistics.saves_memory(np.bincount(codes), 300)
+    assert not FactoredStatistics.saves_memory(
+        np.bincount(codes), 100
+    )  # scatter matrices are small
+    assert not FactoredStatistics.saves_memory(10 * np.bincount(codes), 300)
+    assert FactoredStatistics.saves_memory(np.full(2000, 60), 60)
 
 
 def test_statistics_in_other_coordinates(rng):

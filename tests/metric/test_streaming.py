@@ -1,5 +1,6 @@
 """fit_batches and partial_fit: the same answer from rows that come in pieces."""
 
+import copy
 import itertools
 import pickle
 
@@ -9,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.covariance import OAS
+from sklearn.utils.validation import check_is_fitted
 
 from genmetric import GaussianMixtureModel, GaussianModel, GenerativeMetric
 from genmetric.datasets import load_iris, load_vehicle
+from genmetric.metric import _online as online
 from genmetric.metric._fitting import Average, fitted_attributes, set_attributes
 from genmetric.metric._merging import TreeMerge
 from genmetric.metric._reservoir import Reservoir
@@ -220,6 +223,59 @@ def test_partial_fit_over_a_bounded_sample():
     error = np.linalg.norm(metric.metric_ - full.metric_) / np.linalg.norm(full.metric_)
     assert 0 < metric.metric_stderr_ < 0.2
     assert 0 < error < 3 * metric.metric_stderr_
+
+
+def test_partial_fit_computes_the_metric_when_it_is_read(monkeypatch):
+    computed = []
+    original = online.stream_attributes
+    monkeypatch.setattr(
+        online, "stream_attributes", lambda *args: computed.append(1) or original(*args)
+    )
+    X, y = load_vehicle(return_X_y=True)
+    metric = GenerativeMetric(interpolation=0.5)
+    for rows in np.array_split(np.arange(len(X)), 5):
+        metric.partial_fit(X[rows], y[rows])
+    check_is_fitted(metric)
+    np.testing.assert_array_equal(metric.classes_, np.unique(y))
+    assert not computed
+    metric.set_params(interpolation=1.0)  # parameters of the last call apply
+    whole = GenerativeMetric(interpolation=0.5).fit(X, y)
+    assert_same(metric, whole)
+    np.testing.assert_allclose(metric.transform(X), whole.transform(X), rtol=1e-6, atol=1e-8)
+    assert len(computed) == 1
+    with pytest.raises(
+        AttributeError, match="'GenerativeMetric' object has no attribute 'weigths_'"
+    ):
+        _ = metric.weigths_
+
+
+@pytest.mark.parametrize("name", ["covariances_", "means_", "n_iter_", "metric_stderr_"])
+def test_every_attribute_of_a_stream_can_be_read_first(name):
+    X, y = load_iris(return_X_y=True)
+    metric = GenerativeMetric().partial_fit(X, y)
+    np.testing.assert_allclose(
+        getattr(metric, name), getattr(GenerativeMetric().fit(X, y), name), rtol=1e-9
+    )
+    assert not hasattr(metric.partial_fit(X, y), "weights_")
+
+
+def test_copies_of_a_stream_have_the_metric():
+    X, y = load_iris(return_X_y=True)
+    metric = GenerativeMetric().partial_fit(X[::2], y[::2])
+    for again in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert "components_" in vars(again)
+        np.testing.assert_array_equal(again.metric_, metric.metric_)
+        again.partial_fit(X[1::2], y[1::2])
+        assert_same(again, GenerativeMetric().fit(X, y))
+
+
+def test_partial_fit_checks_parameters_of_each_call():
+    X, y = load_iris(return_X_y=True)
+    for wrong in ({"n_components": 5}, {"priors": [0.5, 0.5]}):
+        metric = GenerativeMetric().partial_fit(X, y)
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            metric.set_params(**wrong).partial_fit(X, y)
+        assert metric.metric_.shape == (4, 4)  # of the first call
 
 
 def test_fit_discards_earlier_batches():

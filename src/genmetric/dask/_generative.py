@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,15 +25,10 @@ from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
 from genmetric.dask._blocks import BlockNeighbors, Blocks, aligned_blocks
 from genmetric.dask._tasks import Tasks, compute, naming_block
+from genmetric.density._factored_statistics import AnyStatistics
 from genmetric.density._scaling import Scaling
-from genmetric.density._statistics import ClassStatistics
 from genmetric.geometry._summation import MetricSum
-from genmetric.metric._fitting import (
-    Average,
-    MetricPlan,
-    fitted_attributes,
-    set_attributes,
-)
+from genmetric.metric._fitting import MetricPlan, fitted_attributes, set_attributes
 from genmetric.metric._generative import GenerativeMetric
 from genmetric.metric._mahalanobis import fitted_samples
 from genmetric.metric._sample_totals import SampleTotals
@@ -45,6 +41,7 @@ from genmetric.metric._streaming import (
     FirstPass,
     FourthMoments,
     FourthPass,
+    average_batches,
     batch_fourth_moments,
     batch_samples,
     batch_sum,
@@ -187,13 +184,20 @@ class DaskGenerativeMetric(TransformerMixin, BaseEstimator):
             idle = rows is not None and len(rows) == 0
             sums.append(None if idle else task(i, _sum, shared, block, totals[i], rows, i))
         total: MetricSum = compute(task.merge(sums))
-        average = Average(total, total.relative_stderr(plan.n_samples))
-        set_attributes(local, fitted_attributes(plan, average))
+        set_attributes(local, fitted_attributes(plan, average_batches(plan, total)))
         self._local, self._fit_samples = local, X
+        self.__dict__.pop("covariances_", None)
         for name, value in vars(local).items():
             if name.endswith("_"):
                 setattr(self, name, value)
         return self
+
+    @cached_property
+    def covariances_(self) -> FloatArray:
+        """Class covariances; with many classes they are computed on first access."""
+        if "_local" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute 'covariances_'")
+        return self._local.covariances_
 
     def to_local(self) -> GenerativeMetric:
         """Return the fitted plain estimator, for samples in memory, files and other packages.
@@ -302,7 +306,7 @@ def _fourth_pass(
     """Return the pass over the blocks for the fourth moments of classes."""
 
     def of_classes(classes: AnyArray) -> FourthPass:
-        def read(frame: Scaling, stats: ClassStatistics) -> FloatArray:
+        def read(frame: Scaling, stats: AnyStatistics) -> FloatArray:
             task = Tasks("moments")
             shared = task.share((local, classes, frame, stats.mean))
             parts = [task(i, _fourth, shared, *pair, i) for i, pair in enumerate(blocks)]

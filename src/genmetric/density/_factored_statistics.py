@@ -1,8 +1,4 @@
-"""Class statistics of samples in memory, without a scatter matrix per class.
-
-The scatter of a class with fewer samples than features is the product of its centred samples with
-themselves, so the samples take its place. All classes together need O(n·D) memory, not O(C·D²).
-"""
+"""Class statistics without a scatter matrix per class, from which low-rank models are fitted."""
 
 from __future__ import annotations
 
@@ -12,12 +8,17 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric.density._mixed_statistics import (
+    MergeableStatistics,
+    MixedStatistics,
+    scatter_root,
+    scatters_are_large,
+)
 from genmetric.density._scaling import Scaling
-from genmetric.density._statistics import ClassStatistics, class_statistics
+from genmetric.density._statistics import ClassStatistics
 
-#: Entries of all scatter matrices (32 MB) from which factors are considered, and the number of
-#: classes from which they are always used.
-MIN_SCATTER_ENTRIES, MANY_CLASSES = 2**22, 500
+#: Number of classes from which large scatter matrices are always replaced by factors.
+MANY_CLASSES = 500
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,8 @@ class FactoredStatistics:
         Class means; zero for a class without samples.
     factors : ndarray of shape (n_factors, n_features)
         Rows :math:`F_c` of all classes, class by class, with :math:`F_c^T F_c` the scatter of the
-        class: its centred samples times the roots of their weights, or, for a class with more
-        samples than features, the square root of its scatter.
+        class; see :class:`~genmetric.density._mixed_statistics.MixedStatistics`. A class with a
+        scatter matrix there has the square root of it here.
     starts : ndarray of shape (n_classes + 1,)
         First row of each class in `factors`.
     fourth : ndarray of shape (n_classes,)
@@ -47,15 +48,15 @@ class FactoredStatistics:
     fourth: FloatArray
 
     @staticmethod
-    def saves_memory(codes: IntArray, n_classes: int, n_features: int) -> bool:
+    def saves_memory(counts: AnyArray, n_features: int) -> bool:
         """Return whether scatter matrices are large, and factors need at most half of their memory.
 
         With many classes the factors save memory in any case, because covariances, precisions and
-        their roots are not stored.
+        their roots are not stored. `counts` are the numbers of samples of the classes.
         """
-        counts = np.bincount(codes, minlength=n_classes)
+        n_classes = len(counts)
         smaller = 2 * int(np.minimum(counts, n_features).sum()) <= n_classes * n_features
-        large = n_classes * n_features**2 >= MIN_SCATTER_ENTRIES
+        large = scatters_are_large(n_classes, n_features)
         return large and (smaller or n_classes >= MANY_CLASSES)
 
     @classmethod
@@ -91,47 +92,22 @@ class FactoredStatistics:
         FactoredStatistics
             The statistics.
         """
-        n_features = X.shape[1]
-        order = np.argsort(codes, kind="stable")
-        if sample_weight is not None:
-            order = order[sample_weight[order] > 0]
-        sizes = np.bincount(codes[order], minlength=n_classes)
-        large = sizes > n_features
-        small = order[~large[codes[order]]]
-        w = np.ones(len(small)) if sample_weight is None else sample_weight[small]
-        e, own = frame.apply(X[small]), codes[small]
-        present = np.flatnonzero((sizes > 0) & ~large)
-        edges = np.concatenate([[0], np.cumsum(sizes[present])])
-        count = np.asarray(np.bincount(own, w, minlength=n_classes), float)
-        mean = np.zeros((n_classes, n_features))
-        # The second step removes the mean that the rounding of a large offset leaves.
-        for _ in range(2 if len(present) else 0):
-            shift = np.add.reduceat(e * w[:, None], edges[:-1]) / count[present, None]
-            mean[present] += shift
-            e -= np.repeat(shift, sizes[present], axis=0)
-        norm2 = np.einsum("ij,ij->i", e, e)
-        fourth = np.asarray(np.bincount(own, w * norm2**2, minlength=n_classes), float)
-        if sample_weight is not None:
-            e *= np.sqrt(w)[:, None]
-        if not large.any():
-            starts = np.concatenate([[0], np.cumsum(sizes)])
-            return cls(count, mean, e, starts, fourth)
-        parts = {c: e[edges[i] : edges[i + 1]] for i, c in enumerate(present.tolist())}
-        ends = np.cumsum(sizes)
-        for c in np.flatnonzero(large).tolist():
-            rows = order[ends[c] - sizes[c] : ends[c]]
-            weight = None if sample_weight is None else sample_weight[rows]
-            zeros = np.zeros(len(rows), np.intp)
-            stats = class_statistics(
-                X[rows], zeros, 1, frame=frame, sample_weight=weight, n_jobs=n_jobs
-            )
-            count[c], mean[c], fourth[c] = stats.count[0], stats.mean[0], stats.fourth[0]
-            variances, axes = np.linalg.eigh(stats.scatter[0])
-            parts[c] = (axes * np.sqrt(np.maximum(variances, 0.0))).T
-        empty = np.zeros((0, n_features))
-        blocks = [parts.get(c, empty) for c in range(n_classes)]
-        starts = np.concatenate([[0], np.cumsum([len(block) for block in blocks])])
-        return cls(count, mean, np.concatenate(blocks), starts, fourth)
+        mixed = MixedStatistics.of(
+            X, codes, n_classes, frame=frame, sample_weight=sample_weight, n_jobs=n_jobs
+        )
+        return cls.of_mixed(mixed)
+
+    @classmethod
+    def of_mixed(cls, stats: MixedStatistics) -> FactoredStatistics:
+        """Return statistics with rows for each class."""
+        factors, starts = stats.factors, stats.starts
+        if len(stats.large):
+            blocks = [factors[starts[c] : starts[c + 1]] for c in range(len(stats.count))]
+            for c, scatter in zip(stats.large.tolist(), stats.scatters, strict=True):
+                blocks[c] = scatter_root(scatter)
+            factors = np.concatenate(blocks)
+            starts = np.concatenate([[0], np.cumsum([len(block) for block in blocks])])
+        return cls(stats.count, stats.mean, factors, starts, stats.fourth)
 
     def mapped(self, axes: FloatArray) -> FactoredStatistics:
         """Return the statistics of ``x @ axes``, without fourth moments."""
@@ -197,3 +173,25 @@ class FactoredStatistics:
 #: Statistics of the classes in either form.
 AnyStatistics: TypeAlias = ClassStatistics | FactoredStatistics
 Statistics = TypeVar("Statistics", bound=AnyStatistics)
+
+
+def model_statistics(stats: MergeableStatistics, *, allow_factors: bool) -> AnyStatistics:
+    """Return the merged statistics of a stream in the form that class models are fitted from.
+
+    Parameters
+    ----------
+    stats : ClassStatistics or MixedStatistics
+        Statistics of all samples.
+    allow_factors : bool
+        Whether the models can be fitted from factors.
+
+    Returns
+    -------
+    ClassStatistics or FactoredStatistics
+        Factors if they are allowed and save memory, as in a fit of samples in memory.
+    """
+    if isinstance(stats, ClassStatistics):
+        return stats
+    if allow_factors and FactoredStatistics.saves_memory(stats.count, stats.mean.shape[1]):
+        return FactoredStatistics.of_mixed(stats)
+    return stats.to_scatters()

@@ -124,6 +124,8 @@ class ClassStatistics:
 
     def rescaled(self, factor: float) -> ClassStatistics:
         """Return the statistics of the samples times a factor; exact for a power of two."""
+        if factor == 1:
+            return self
         moments = [getattr(self, name) for name in _FIELDS]
         for k in range(1, len(moments)):
             # One factor at a time: its fourth power may overflow where the moment is zero.
@@ -133,19 +135,11 @@ class ClassStatistics:
     def _about(self, center: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return scatter, third and fourth moments about a centre other than the mean."""
         d = np.where(self.count[:, None] > 0, self.mean - center, 0.0)
-        d2 = np.einsum("cj,cj->c", d, d)
         spread = np.trace(self.scatter, axis1=1, axis2=2)
         scatter_d = np.einsum("cij,cj->ci", self.scatter, d)
         scatter = self.scatter + self.count[:, None, None] * d[:, :, None] * d[:, None, :]
-        third = self.third + 2 * scatter_d + (spread + self.count * d2)[:, None] * d
-        fourth = (
-            self.fourth
-            + 4 * np.einsum("cj,cj->c", self.third, d)
-            + 4 * np.einsum("cj,cj->c", scatter_d, d)
-            + 2 * d2 * spread
-            + self.count * d2**2
-        )
-        return scatter, third, fourth
+        higher = higher_moments_about(d, self.count, spread, scatter_d, self.third, self.fourth)
+        return scatter, *higher
 
     @property
     def covariances(self) -> FloatArray:
@@ -184,8 +178,63 @@ class ClassStatistics:
         between = (e * self.count[:, None]).T @ e / self.count.sum()
         return np.asarray(self.pooled_covariance + between)
 
+    @property
+    def total_variance(self) -> float:
+        """Trace of the covariance of all samples about their common mean."""
+        return float(np.trace(self.total_covariance))
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all samples are at the origin."""
+        return not (self.mean.any() or self.scatter.any())
+
 
 _FIELDS = tuple(field.name for field in fields(ClassStatistics))
+
+
+def higher_moments_about(
+    d: FloatArray,
+    count: FloatArray,
+    spread: FloatArray,
+    scatter_d: FloatArray,
+    third: FloatArray,
+    fourth: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return third and fourth moments of classes about a centre other than the mean.
+
+    With ``e = x - mean`` they are the sums of ``|e + d|² (e + d)`` and ``|e + d|⁴``, in which the
+    sum of e is zero.
+
+    Parameters
+    ----------
+    d : ndarray of shape (n_classes, n_features)
+        Difference of the mean and the centre.
+    count : ndarray of shape (n_classes,)
+        Sums of the weights.
+    spread : ndarray of shape (n_classes,)
+        Traces of the scatter matrices.
+    scatter_d : ndarray of shape (n_classes, n_features)
+        Products of the scatter matrices with `d`.
+    third : ndarray of shape (n_classes, n_features)
+    fourth : ndarray of shape (n_classes,)
+        Moments about the mean.
+
+    Returns
+    -------
+    third : ndarray of shape (n_classes, n_features)
+    fourth : ndarray of shape (n_classes,)
+        Moments about the centre.
+    """
+    d2 = np.einsum("cj,cj->c", d, d)
+    moved = third + 2 * scatter_d + (spread + count * d2)[:, None] * d
+    fourth = (
+        fourth
+        + 4 * np.einsum("cj,cj->c", third, d)
+        + 4 * np.einsum("cj,cj->c", scatter_d, d)
+        + 2 * d2 * spread
+        + count * d2**2
+    )
+    return moved, fourth
 
 
 def merge_statistics(parts: Iterable[ClassStatistics]) -> ClassStatistics:

@@ -50,7 +50,7 @@ class OwnEstimator(EstimatorForm):
         parameters = value.get_params(deep=False)
         return {
             name: item
-            for name, item in vars(value).items()
+            for name, item in value.__getstate__().items()
             if name not in parameters
             and (name.startswith("_") or name.endswith("_"))
             and not name.startswith("_sklearn")

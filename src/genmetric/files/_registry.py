@@ -57,6 +57,7 @@ _OWN: dict[str, dict[str, Form]] = {
     "density._mixture": {"GaussianMixtureModel": OwnEstimator()},
     "density._low_rank": {"LowRankGaussians": OwnRecord()},
     "density._models": {"SeparateModels": OwnRecord()},
+    "density._mixed_statistics": {"MixedStatistics": OwnRecord()},
     "density._statistics": {"ClassStatistics": OwnRecord()},
     "density._two_covariance": {"PooledMoments": OwnRecord()},
     "density._whitening": {"Whitening": OwnRecord()},

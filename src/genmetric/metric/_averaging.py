@@ -9,7 +9,6 @@ import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import check_weights, encode_classes
-from genmetric._warnings import warn_user
 from genmetric.density._factored_statistics import AnyStatistics, FactoredStatistics
 from genmetric.density._scaling import Scaling
 from genmetric.density._statistics import class_statistics
@@ -17,11 +16,11 @@ from genmetric.density._whitening import fourth_moments
 from genmetric.metric._combination import GaussianMixtureWeights, GivenWeights
 from genmetric.metric._density_weighting import HeldOut, average_by_density, hold_out
 from genmetric.metric._fitting import (
-    MAX_SECONDS,
     Average,
     MetricPlan,
     base_coordinates,
     plan_fit,
+    warn_limited,
     warn_unscaled,
 )
 from genmetric.metric._sampling import draw_samples, sample_until_precise, warn_few_features
@@ -136,7 +135,7 @@ def plan_in_memory(spec: FitSpecification, samples: TrainingSamples) -> MetricPl
     x, codes, weight = samples.x, samples.codes, samples.frequency
     scaling, n_classes = Scaling.of(x), len(samples.classes)
     compute: Callable[..., AnyStatistics] = class_statistics
-    if spec.allows_factors and FactoredStatistics.saves_memory(codes, n_classes, x.shape[1]):
+    if spec.allows_factors and FactoredStatistics.saves_memory(np.bincount(codes), x.shape[1]):
         compute = FactoredStatistics.of
     stats = compute(x, codes, n_classes, frame=scaling, sample_weight=weight, n_jobs=spec.n_jobs)
 
@@ -174,13 +173,9 @@ def average_metrics(plan: MetricPlan, samples: TrainingSamples) -> Average:
     limit = plan.default_limit(len(x))
     if limit is not None:
         total, stderr = sample_until_precise(plan.metric_sum, x, weights, plan.rng, limit)
-        warn_user(
-            f"The local metrics of {int(total.weight)} of {len(x)} samples were averaged, which "
-            f"leaves a relative standard error of {stderr:.2g}: all samples would take more than "
-            f"{MAX_SECONDS:.0f} seconds. Set max_samples=1.0 to average over all of them, or another "
-            "value to silence this warning.",
-        )
-        return Average(total, stderr, given)
+        average = Average(total, stderr, given)
+        warn_limited(average, len(x))
+        return average
     n_draws = spec.n_draws(len(x))
     if n_draws is not None:
         warn_few_features(x.shape[1])

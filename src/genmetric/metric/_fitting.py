@@ -292,6 +292,16 @@ class Average:
     bandwidths: FloatArray | None = None
 
 
+def warn_limited(average: Average, n_samples: int) -> None:
+    """Warn that an average is over some of the samples, because all would take too long."""
+    warn_user(
+        f"The local metrics of {int(average.total.weight)} of {n_samples} samples were averaged, "
+        f"which leaves a relative standard error of {average.stderr:.2g}: all samples would take more "
+        f"than {MAX_SECONDS:.0f} seconds. Set max_samples=1.0 to average over all of them, or another "
+        "value to silence this warning.",
+    )
+
+
 def learned_factor(plan: MetricPlan, metric: FloatArray) -> FloatArray:
     """Return a factor L of a metric in the coordinates of the plan, with `n_components` rows."""
     if plan.spec.n_components is None:
@@ -351,10 +361,20 @@ def fitted_attributes(plan: MetricPlan, average: Average) -> dict[str, Any]:
 #: Attributes that only some fits set. Covariances of low-rank class models are computed on access.
 OPTIONAL = ("weights_", "metric_changes_", "bandwidths_", "covariances_")
 
+#: Attributes that all fits set and that depend on the average of local metrics or its coordinates.
+COMPUTED = (
+    *("_frame", "_models", "_log_priors", "_interpolation", "_normalization"),
+    *("means_", "components_", "metric_", "metric_stderr_", "n_iter_"),
+)
+
 
 def set_attributes(estimator: object, attributes: dict[str, Any]) -> None:
-    """Set fitted attributes, and remove optional ones of an earlier fit."""
-    state = vars(estimator)
-    for name in OPTIONAL:
-        state.pop(name, None)
-    state.update(attributes)
+    """Set fitted attributes, and remove those of an earlier fit."""
+    clear_attributes(estimator)
+    vars(estimator).update(attributes)
+
+
+def clear_attributes(estimator: object) -> None:
+    """Remove the attributes of an earlier fit, and what is needed to compute them later."""
+    for name in (*COMPUTED, *OPTIONAL, "_pending"):
+        vars(estimator).pop(name, None)

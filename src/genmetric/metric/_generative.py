@@ -16,18 +16,17 @@ from genmetric._logging import log_progress
 from genmetric._parameters import ParameterRules, check_parameters
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike
-from genmetric._validation import check_weights, form_points, refuse_lazy
+from genmetric._validation import check_n_components, check_weights, form_points, refuse_lazy
 from genmetric.metric._averaging import average_metrics, plan_in_memory, select_samples
 from genmetric.metric._density_weighting import HeldOut
 from genmetric.metric._fitting import (
-    Average,
-    base_coordinates,
+    clear_attributes,
     fitted_attributes,
-    plan_fit,
     set_attributes,
 )
 from genmetric.metric._local_geometry import LocalGeometryMixin
 from genmetric.metric._mahalanobis import LinearMapMixin, MahalanobisMixin
+from genmetric.metric._online import OnlineMixin
 from genmetric.metric._reservoir import RESERVOIR_SIZE, Reservoir
 from genmetric.metric._specification import (
     DEFAULT_NORMALIZATION,
@@ -37,12 +36,15 @@ from genmetric.metric._specification import (
 from genmetric.metric._streaming import (
     BatchSource,
     ClassTally,
+    average_batches,
+    class_names,
     plan_batches,
-    reservoir_fourth_moments,
 )
 
 
-class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, BaseEstimator):
+class GenerativeMetric(
+    OnlineMixin, LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, BaseEstimator
+):
     r"""A Mahalanobis metric averaged from generative local metrics, in closed form.
 
     At each training sample :math:`x_i` the class densities determine the local metric :math:`M_i`
@@ -186,9 +188,6 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
 
     _parameter_rules: ClassVar[ParameterRules] = METRIC_RULES
 
-    #: Tally and reservoir of `partial_fit`; None after `fit`.
-    _stream: tuple[ClassTally, Reservoir] | None
-
     def __init__(
         self,
         combination: Any = "uniform",
@@ -259,6 +258,7 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
         """
         spec = self._specification()
         x, labels = self._labelled_samples(X, y)
+        check_classification_targets(labels)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
         held_out = self._held_out_samples(spec, X_val, y_val)
         samples = select_samples(spec, x, labels, weight, held_out, type(self).__name__)
@@ -318,7 +318,7 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
             first = source.first_pass()
             plan, wanted = plan_batches(spec, first.tally, source.fourth_moments)
             total = source.metric_sum(plan, wanted, first.totals)
-            average = Average(total, total.relative_stderr(plan.n_samples))
+            average = average_batches(plan, total)
             set_attributes(self, fitted_attributes(plan, average))
         return self
 
@@ -333,6 +333,13 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
         4096 otherwise; `metric_stderr_` is the standard error of that average. (With
         ``base="pooled"`` and ``shrinkage="auto"``, the amount of shrinkage is estimated from the
         same random sample.) The first call, and a call after `fit`, discards earlier samples.
+
+        A call merges the statistics of the batch with those of the earlier ones. The metric is
+        computed, with the parameters of the last call, when a fitted attribute is first read or
+        used (by `transform`, for example), so that a call does not take the time of a fit.
+        Warnings about the class models are given then. If the covariance matrices of all classes
+        would take more than 32 MB, classes with fewer samples than features are stored as their
+        centred samples.
 
         Parameters
         ----------
@@ -355,7 +362,7 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
         stream = getattr(self, "_stream", None)
         x, labels = self._labelled_samples(X, y, reset=stream is None)
         if stream is None:
-            names = None if classes is None else np.unique(np.asarray(classes))
+            names = None if classes is None else class_names(np.asarray(classes))
             whole = spec.n_draws(RESERVOIR_SIZE) if isinstance(spec.max_samples, int) else None
             tally, reservoir = None, Reservoir(whole or RESERVOIR_SIZE, spec.rng())
         else:
@@ -365,17 +372,14 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
             new = ClassTally.of(x, labels, classes=names, n_jobs=spec.n_jobs)
             tally = new if tally is None else tally.merge(new)
             reservoir.add(x, labels)
-            seen = tally.settled()
-            if len(seen.classes) < 2:
-                self._set_euclidean(tally)
-            else:
-                fourth = reservoir_fourth_moments(reservoir, seen.classes)
-                frame, stats = base_coordinates(spec, seen.frame, seen.stats, fourth)
-                plan = plan_fit(spec, frame, stats, seen.classes, reservoir.n_seen)
-                assert reservoir.rows is not None
-                total = plan.metric_sum(reservoir.rows)
-                average = Average(total, total.relative_stderr(reservoir.n_seen))
-                set_attributes(self, fitted_attributes(plan, average))
+        seen = tally.classes[tally.stats.count > 0]
+        if len(seen) < 2:
+            self._set_euclidean(tally)
+        else:
+            check_n_components(spec.n_components, x.shape[1])
+            spec.log_priors(len(seen))  # raises if they are not valid
+            self._defer_attributes(spec)
+            self.classes_ = seen
         self._stream = tally, reservoir
         return self
 
@@ -389,7 +393,6 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
         refuse_lazy(y, "y")
         X = form_points(X, self.preprocessor, self)
         x, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
-        check_classification_targets(labels)
         return x, labels
 
     def _held_out_samples(self, spec: FitSpecification, X_val: Any, y_val: Any) -> HeldOut | None:
@@ -398,14 +401,16 @@ class GenerativeMetric(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, Bas
             return None
         spec.check_validation(X_val, y_val, self.combination)
         if y_val is not None:
-            return HeldOut(*self._labelled_samples(X_val, y_val, reset=False))
+            held_out = HeldOut(*self._labelled_samples(X_val, y_val, reset=False))
+            check_classification_targets(held_out.labels)
+            return held_out
         X_val = form_points(X_val, self.preprocessor, self)
         x = validate_data(self, X_val, dtype=[np.float64, np.float32], reset=False)
         return HeldOut(x, None)
 
     def _set_euclidean(self, tally: ClassTally) -> None:
         """Set the fitted attributes while samples of a single class have been seen."""
-        self.__dict__.pop("_models", None)
+        clear_attributes(self)
         self.classes_ = tally.classes
         self.metric_ = np.eye(tally.stats.mean.shape[1])
         self.components_ = self.metric_[: self.n_components]

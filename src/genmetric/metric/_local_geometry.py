@@ -35,7 +35,9 @@ class LocalGeometryMixin:
 
         `fit` sets them if they are small. With many classes they are computed on first access.
         """
-        models = vars(self).get("_models")
+        models = getattr(self, "_models", None)
+        if "covariances_" in vars(self):  # computed together with the models
+            return np.asarray(vars(self)["covariances_"])
         if not isinstance(models, LowRankGaussians):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute 'covariances_'")
         return self._frame.restore_covariances(models.covariances)

@@ -93,7 +93,7 @@ class SelectionSamples:
             spec.solver == "auto"
             and spec.class_models.streams
             and all(candidate.shrinkage not in (None, 0) for candidate in candidates)
-            and FactoredStatistics.saves_memory(self.codes, len(self.classes), self.x.shape[1])
+            and FactoredStatistics.saves_memory(np.bincount(self.codes), self.x.shape[1])
         )
 
     def weight_of(self, rows: IntArray) -> FloatArray | None:

@@ -14,13 +14,24 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import codes_among, form_points, refuse_lazy
+from genmetric.density._factored_statistics import AnyStatistics, model_statistics
+from genmetric.density._mixed_statistics import (
+    MergeableStatistics,
+    merge_classes,
+    mergeable_statistics,
+)
 from genmetric.density._scaling import MIN_SPREAD, Scaling
-from genmetric.density._statistics import ClassStatistics, class_statistics
 from genmetric.density._whitening import fourth_moments
 from genmetric.geometry._summation import MetricSum
-from genmetric.metric._fitting import MetricPlan, base_coordinates, plan_fit, warn_unscaled
+from genmetric.metric._fitting import (
+    Average,
+    MetricPlan,
+    base_coordinates,
+    plan_fit,
+    warn_limited,
+    warn_unscaled,
+)
 from genmetric.metric._merging import Mergeable, TreeMerge, merge_two
-from genmetric.metric._reservoir import Reservoir
 from genmetric.metric._sample_totals import SampleTotals
 from genmetric.metric._sampling import draw_samples, warn_few_features
 from genmetric.metric._specification import FitSpecification
@@ -30,7 +41,7 @@ from genmetric.metric._specification import FitSpecification
 FRAME_SAMPLES, FAR_RATIO = 1024, 2.0**20
 
 #: From coordinates and class statistics in them to the fourth moments of the classes.
-FourthPass: TypeAlias = Callable[[Scaling, ClassStatistics], FloatArray]
+FourthPass: TypeAlias = Callable[[Scaling, AnyStatistics], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -46,15 +57,16 @@ class ClassTally:
         Class names, ascending.
     frame : Scaling
         Coordinates of the statistics.
-    stats : ClassStatistics
-        Moments of the classes.
+    stats : ClassStatistics or MixedStatistics
+        Moments of the classes. With many classes only those with more samples than features have
+        scatter matrices.
     fixed : bool
         Whether all classes were named beforehand, so that some may have no samples.
     """
 
     classes: AnyArray
     frame: Scaling
-    stats: ClassStatistics
+    stats: MergeableStatistics
     fixed: bool = False
 
     @classmethod
@@ -78,11 +90,11 @@ class ClassTally:
             # differ.
             with suppress(ValueError), np.errstate(over="ignore", invalid="ignore"):
                 frame = Scaling.of(X[:: len(X) // FRAME_SAMPLES])
-                stats = class_statistics(X, codes, len(found), frame=frame, n_jobs=n_jobs)
-                if 1 / FAR_RATIO < np.trace(stats.total_covariance) / n_features < FAR_RATIO:
+                stats = mergeable_statistics(X, codes, len(found), frame=frame, n_jobs=n_jobs)
+                if 1 / FAR_RATIO < stats.total_variance / n_features < FAR_RATIO:
                     return cls(found, frame, stats, fixed)
         frame = Scaling.of(X)
-        stats = class_statistics(X, codes, len(found), frame=frame, n_jobs=n_jobs)
+        stats = mergeable_statistics(X, codes, len(found), frame=frame, n_jobs=n_jobs)
         return cls(found, frame, stats, fixed)
 
     @property
@@ -94,19 +106,19 @@ class ClassTally:
         """Return the tally of the samples of both."""
         classes = _union(self.classes, other.classes)
         frame = self._common_frame(other)
-        stats = [
-            tally._moved(frame).stats.spread(np.searchsorted(classes, tally.classes), len(classes))
-            for tally in (self, other)
-        ]
-        return ClassTally(classes, frame, stats[0].merge(stats[1]), self.fixed)
+        stats = merge_classes(
+            (self._moved(frame).stats, other._moved(frame).stats),
+            (
+                np.searchsorted(classes, self.classes),
+                np.searchsorted(classes, other.classes),
+            ),
+            len(classes),
+        )
+        return ClassTally(classes, frame, stats, self.fixed)
 
     def _common_frame(self, other: ClassTally) -> Scaling:
         """Return the centre of these samples, with a scale for the widest spread."""
-        scales = [
-            tally.frame.scale
-            for tally in (self, other)
-            if tally.stats.mean.any() or tally.stats.scatter.any()
-        ]
+        scales = [tally.frame.scale for tally in (self, other) if not tally.stats.is_zero]
         apart = other.frame.center / 2 - self.frame.center / 2
         reach = float(np.abs(apart).max())
         if reach:
@@ -127,7 +139,7 @@ class ClassTally:
         seen = np.flatnonzero(self.stats.count)
         stats, frame = self.stats.take(seen), self.frame
         mean = (stats.count @ stats.mean) / stats.count.sum()
-        spread = float(np.sqrt(np.trace(stats.total_covariance) / len(mean)))
+        spread = float(np.sqrt(stats.total_variance / len(mean)))
         present = replace(self, classes=self.classes[seen], stats=stats)
         center = frame.center + frame.scale * mean
         return present._moved(
@@ -145,10 +157,16 @@ def _encoded(labels: AnyArray) -> tuple[AnyArray, IntArray]:
         codes = np.fromiter(map(places.__getitem__, values), np.intp, len(values))
     else:
         found, codes = np.unique(labels, return_inverse=True)
-    if labels.dtype.kind not in "biu":
+    return class_names(found), codes
+
+
+def class_names(labels: AnyArray) -> AnyArray:
+    """Return the distinct labels, ascending; raise if they are not classes."""
+    found = np.unique(labels)
+    if found.dtype.kind not in "biu":
         # Each twice, because scikit-learn warns if all labels differ.
         check_classification_targets(np.tile(found, 2))
-    return found, codes
+    return found
 
 
 def _union(left: AnyArray, right: AnyArray) -> AnyArray:
@@ -286,14 +304,25 @@ def plan_batches(
     wanted : ndarray of int or None
         Samples that `max_samples` draws, ascending; ``None`` for all.
     """
-    n_draws = spec.n_draws(tally.n_samples)
+    n_draws, n_samples = spec.n_draws(tally.n_samples), tally.n_samples
     if n_draws is not None:
         warn_few_features(tally.stats.mean.shape[1])
-    wanted = draw_samples(tally.n_samples, n_draws, None, spec.rng())
+    wanted = draw_samples(n_samples, n_draws, None, spec.rng())
     settled = tally.settled()
-    warn_unscaled(spec, settled.stats)
-    frame, stats = base_coordinates(spec, settled.frame, settled.stats, fourth(settled.classes))
-    return plan_fit(spec, frame, stats, settled.classes, tally.n_samples), wanted
+    before = model_statistics(settled.stats, allow_factors=spec.allows_factors)
+    warn_unscaled(spec, before)
+    frame, stats = base_coordinates(spec, settled.frame, before, fourth(settled.classes))
+    plan = plan_fit(spec, frame, stats, settled.classes, n_samples)
+    limit = plan.default_limit(n_samples)
+    return plan, wanted if limit is None else draw_samples(n_samples, limit, None, spec.rng())
+
+
+def average_batches(plan: MetricPlan, total: MetricSum) -> Average:
+    """Return the average of the local metrics of batches; warn if not all could be computed."""
+    average = Average(total, total.relative_stderr(plan.n_samples))
+    if plan.spec.max_samples is None and total.weight < plan.n_samples:
+        warn_limited(average, plan.n_samples)
+    return average
 
 
 def wanted_of(wanted: IntArray | None, start: int, n_samples: int) -> IntArray | None:
@@ -347,7 +376,7 @@ class BatchSource:
     def fourth_moments(self, classes: AnyArray) -> FourthPass:
         """Return a function that reads all batches for the fourth moments of the classes."""
 
-        def read(frame: Scaling, stats: ClassStatistics) -> FloatArray:
+        def read(frame: Scaling, stats: AnyStatistics) -> FloatArray:
             def part(X: Any, y: Any) -> FourthMoments | None:
                 batch = labelled_batch(self.estimator, X, y)
                 if batch is None:
@@ -403,36 +432,3 @@ def naming_batch(number: int) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         error.add_note(f"in batch {number} of make_batches()")
         raise
-
-
-def reservoir_fourth_moments(reservoir: Reservoir, classes: AnyArray) -> FourthPass:
-    """Return a function that estimates fourth moments from the samples of a reservoir.
-
-    The mean over the samples of a class in the reservoir is exact while the reservoir has all
-    samples. A class without samples there gets the fourth moment of its Gaussian.
-
-    Parameters
-    ----------
-    reservoir : Reservoir
-        Random sample of all samples, with labels.
-    classes : ndarray of shape (n_classes,)
-        Class names.
-
-    Returns
-    -------
-    callable
-        From coordinates and class statistics to fourth moments.
-    """
-
-    def estimate(frame: Scaling, stats: ClassStatistics) -> FloatArray:
-        assert reservoir.rows is not None
-        assert reservoir.labels is not None
-        codes = codes_among(classes, reservoir.labels, "y", "")
-        kept = np.bincount(codes, minlength=len(classes))
-        fourth = fourth_moments(reservoir.rows, codes, stats.mean, frame) / np.maximum(kept, 1)
-        covariances = stats.covariances
-        square = np.einsum("cij,cij->c", covariances, covariances)
-        gaussian = np.trace(covariances, axis1=1, axis2=2) ** 2 + 2 * square
-        return np.asarray(stats.count * np.where(kept > 0, fourth, gaussian))
-
-    return estimate
