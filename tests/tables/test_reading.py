@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from genmetric.tables import TableError, plan_columns, read_table
 from genmetric.tables._format import sniff_delimiter
-from genmetric.tables._reading import TooLargeError, frame_batches, open_table, read_sample
+from genmetric.tables._reading import frame_batches, open_table, read_sample
 from genmetric.tables._table_file import parse_bytes
+from genmetric.tables._table_sample import TooLargeError
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

@@ -87,7 +87,8 @@ def applied_batches(
     unknown: dict[str, set[str]] = {}
     unreadable = UnreadableCells(table, options)
     seen = 0
-    for frame in frame_batches(table, wanted, text):
+    n_features = len(model.columns.get_feature_names_out())
+    for frame in frame_batches(table, wanted, text, n_features):
         clean = unreadable.remove(model.columns, frame, seen)
         for name, words in unknown_categories(model.columns, clean).items():
             unknown.setdefault(name, set()).update(words)
@@ -131,7 +132,8 @@ def labelled_batches(
     table, target = training.sample.table, training.plan.target.name
     unreadable = UnreadableCells(table, options)
     seen = 0
-    for frame in frame_batches(table, [*used_columns(columns), target], text_columns(columns)):
+    wanted, n_features = [*used_columns(columns), target], len(columns.get_feature_names_out())
+    for frame in frame_batches(table, wanted, text_columns(columns), n_features):
         clean = unreadable.remove(columns, frame, seen)
         y, present = _targets(column_array(frame, target), training, unreadable, seen)
         seen += len(frame)

@@ -25,8 +25,8 @@ from genmetric.cli._options import (
 )
 from genmetric.cli._output import check_output, remark
 from genmetric.cli._progress import progress_bar
-from genmetric.tables._reading import TooLargeError
 from genmetric.tables._table_file import PEAK_FACTOR, default_budget, show_bytes
+from genmetric.tables._table_sample import TooLargeError
 
 if TYPE_CHECKING:
     from genmetric.comparison import Method

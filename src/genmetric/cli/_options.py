@@ -15,8 +15,9 @@ from genmetric.cli._output import remark, wrapped
 from genmetric.tables import TableError, TablePlan, plan_columns, split_target
 from genmetric.tables._cells import MISSING_WORDS
 from genmetric.tables._format import header_hint
-from genmetric.tables._reading import TableSample, open_table, read_sample
+from genmetric.tables._reading import open_table, read_sample
 from genmetric.tables._table_file import parse_bytes
+from genmetric.tables._table_sample import TableSample, TooLargeError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,7 +55,8 @@ file_options = stacked(
     click.option(
         "--memory",
         metavar="SIZE",
-        help="Memory limit for reading, such as 500M or 2G (default: a quarter of the memory).",
+        help="Memory limit for the table and its features, such as 500M or 2G (default: a quarter of "
+        "the memory).",
     ),
     click.option(
         "--strict",
@@ -261,15 +263,21 @@ def read_training(
         (*options[name], *((options["target"],) if task == kind else ()))
         for name, kind in (("as_category", "classes"), ("as_number", "number"))
     )
+    memory = memory or memory_bytes(options)
     sample = read_sample(
         table,
         max_rows=max_rows,
         random_state=options["seed"],
-        memory=memory or memory_bytes(options),
+        memory=memory,
         text=[name for name in (id_column,) if name in table.names],
     )
-    try:
-        plan = plan_columns(
+    if id_column in sample.left_out:
+        raise TableError(
+            f"{table.label}: column {id_column!r} {sample.left_out[id_column]} (--id)."
+        )
+
+    def planned(sample: TableSample) -> TablePlan:
+        return plan_columns(
             sample.frame,
             target=options["target"],
             id_column=id_column,
@@ -282,8 +290,19 @@ def read_training(
             missing_words=missing_words(options),
             strict=options["strict"],
             line_of=sample.row_label,
+            left_out=sample.left_out,
         )
+
+    try:
+        plan = planned(sample)
+        fitting = sample.fitting(plan.n_features, memory, options["seed"])
+        if fitting is not sample:
+            if max_rows is None:
+                raise TooLargeError(f"{table.label}: the features do not fit the memory budget.")
+            sample, plan = fitting, planned(fitting)
     except TableError as error:
+        if isinstance(error, TooLargeError):
+            raise
         raise TableError(f"{table.label}: {error}{_corrected(error.options)}") from error
     show_plan(plan, sample, options)
     X, y = split_target(sample.frame, plan)

@@ -1,10 +1,9 @@
-"""Parquet, Arrow, Excel and NumPy files as Arrow tables."""
+"""Excel and NumPy files as Arrow tables in memory."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,156 +13,12 @@ import numpy as np
 from genmetric._optional import import_optional
 from genmetric._typing import AnyArray
 from genmetric.tables._cells import cell_text
+from genmetric.tables._columnar_files import check_table, with_texts
+from genmetric.tables._decoded import BATCH_BYTES
 from genmetric.tables._errors import TableError
 from genmetric.tables._format import unique_names
 from genmetric.tables._table_file import TableFile, show_bytes
 from genmetric.tables._text_files import arrow_column
-
-#: Bytes of numbers in one batch of a file that can be read in parts.
-BATCH_BYTES = 16 << 20
-
-
-@dataclass(frozen=True)
-class ParquetFile(TableFile):
-    """A Parquet file.
-
-    Attributes
-    ----------
-    row_bytes : int
-        Bytes of one row in memory, estimated from the types of the columns.
-    """
-
-    row_bytes: int = 8
-
-    def _tables(self, names: list[str], text: Collection[str]) -> Generator[Any, None, None]:
-        """Yield tables with the types of the file."""
-        pa, parquet = import_optional("pyarrow", "cli"), import_optional("pyarrow.parquet", "cli")
-        rows = max(64, min(1 << 20, BATCH_BYTES // max(1, self.row_bytes)))
-        # With pre_buffer everything that was read stays in memory until the file is closed.
-        with (
-            _readable(self.label, "Parquet"),
-            parquet.ParquetFile(self.path, memory_map=False, pre_buffer=False) as file,
-            closing(file.iter_batches(rows, columns=names, use_threads=False)) as batches,
-        ):
-            for batch in batches:
-                yield _with_texts(pa.Table.from_batches([batch]).select(names), text)
-
-
-@contextmanager
-def _readable(label: str, kind: str) -> Iterator[None]:
-    """Raise TableError for a damaged file."""
-    pa = import_optional("pyarrow", "cli")
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(
-            f"{label}: corrupted {kind} file ({str(error).splitlines()[0]}). Re-create it."
-        ) from error
-
-
-def open_parquet(path: Path, label: str) -> ParquetFile:
-    """Open a Parquet file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        Its name in messages.
-
-    Returns
-    -------
-    ParquetFile
-        The file; its rows are not read yet.
-    """
-    parquet = import_optional("pyarrow.parquet", "cli")
-    with _readable(label, "Parquet"), parquet.ParquetFile(path) as file:
-        schema, n_rows = file.schema_arrow, file.metadata.num_rows
-    # What pandas writes for its index.
-    names = [name for name in schema.names if not name.startswith("__index_level_")]
-    _check_table(names, n_rows, label)
-    row_bytes = sum(_type_bytes(schema.field(name).type) for name in names)
-    return ParquetFile(path, label, tuple(names), row_bytes)
-
-
-def _type_bytes(type_: Any) -> int:
-    pa = import_optional("pyarrow", "cli")
-    if pa.types.is_fixed_size_list(type_):
-        return int(type_.list_size) * _type_bytes(type_.value_type)
-    if pa.types.is_nested(type_):
-        # The length is not known before reading; embeddings have hundreds of entries.
-        return 8192
-    try:
-        return max(1, int(type_.bit_width) // 8)
-    except ValueError:
-        return 32
-
-
-def _check_table(names: Sequence[str], n_rows: int, label: str) -> None:
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise TableError(f"{label}: {twice!r} names more than one column. Rename them.")
-    if n_rows == 0:
-        raise TableError(f"{label}: the file has a header but no data rows.")
-
-
-def _with_texts(table: Any, text: Collection[str]) -> Any:
-    """Return a table whose columns `text` are text."""
-    pa, pc = import_optional("pyarrow", "cli"), import_optional("pyarrow.compute", "cli")
-    for name in text:
-        if name in table.column_names:
-            column = table.column(name)
-            if pa.types.is_dictionary(column.type):
-                column = pc.cast(column, column.type.value_type)
-            if not pa.types.is_string(column.type):
-                column = arrow_column(column.to_pylist(), as_text=True)
-            table = table.set_column(table.schema.get_field_index(name), name, column)
-    return table
-
-
-@dataclass(frozen=True)
-class ArrowFile(TableFile):
-    """An Arrow file, which is also called Feather."""
-
-    def _tables(self, names: list[str], text: Collection[str]) -> Generator[Any, None, None]:
-        """Yield tables with the types of the file."""
-        pa = import_optional("pyarrow", "cli")
-        with _opened_arrow(self.path, self.label) as reader:
-            for i in range(reader.num_record_batches):
-                table = pa.Table.from_batches([reader.get_batch(i)])
-                yield _with_texts(table.select(names), text)
-
-
-@contextmanager
-def _opened_arrow(path: Path, label: str) -> Iterator[Any]:
-    pa = import_optional("pyarrow", "cli")
-    with (
-        _readable(label, "Arrow"),
-        pa.OSFile(str(path)) as source,
-        pa.ipc.open_file(source) as reader,
-    ):
-        yield reader
-
-
-def open_arrow(path: Path, label: str) -> ArrowFile:
-    """Open an Arrow or Feather file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    label : str
-        Its name in messages.
-
-    Returns
-    -------
-    ArrowFile
-        The file; its rows are not read yet.
-    """
-    with _opened_arrow(path, label) as reader:
-        names, n_batches = list(reader.schema.names), reader.num_record_batches
-    _check_table(names, n_batches, label)
-    return ArrowFile(path, label, tuple(names))
 
 
 @dataclass(frozen=True)
@@ -183,7 +38,7 @@ class MemoryTable(TableFile):
 
     def _tables(self, names: list[str], text: Collection[str]) -> Generator[Any, None, None]:
         """Yield the table in parts."""
-        chosen = _with_texts(self.table.select(names), text)
+        chosen = with_texts(self.table.select(names), text)
         row_bytes = max(1, chosen.nbytes // max(1, chosen.num_rows))
         step = max(64, BATCH_BYTES // row_bytes)
         for start in range(0, chosen.num_rows, step):
@@ -224,7 +79,7 @@ def memory_table(
     """
     pa = import_optional("pyarrow", "cli")
     table = pa.table(columns)
-    _check_table(list(columns), table.num_rows, label)
+    check_table(list(columns), table.num_rows, label)
     return MemoryTable(path, label, tuple(columns), table, first_row, notes=tuple(notes))
 
 

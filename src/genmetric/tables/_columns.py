@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -19,7 +19,8 @@ from genmetric.tables._cells import (
     truth_words,
     vector_matrix,
 )
-from genmetric.tables._dates import choose_date_format
+from genmetric.tables._dates import DATE_FEATURES, TIME_FEATURES, choose_date_format
+from genmetric.tables._decoded import LONG_TEXT, MAX_TEXT_LENGTH
 from genmetric.tables._errors import more_cells
 from genmetric.tables._numbers import (
     PLAIN,
@@ -54,6 +55,7 @@ LARGEST_NUMBER = 1e100
 _ID_NAME = re.compile(
     r"(^|[_\s.-])(id|ids|uuid|guid|key|index|nr|no)$|^(id|index)[_\s.-]", re.IGNORECASE
 )
+_N_DATE_FEATURES = len(DATE_FEATURES) + len(TIME_FEATURES)
 _CAMEL_CASE_ID = re.compile(r"[a-z](Id|ID)$")
 
 
@@ -81,6 +83,8 @@ class ColumnPlan:
         Whether a category has two values, counting missing and pooled ones.
     asked_for : bool
         Whether the caller asked for this kind.
+    n_values : int
+        Most features that the values become, without the one that marks missing values.
     notes, problems : tuple of str
         Remarks on cells and doubtful formats, and reasons why the column cannot be used.
     bad_words : tuple of str
@@ -96,6 +100,7 @@ class ColumnPlan:
     date_format: str = ""
     binary: bool = False
     asked_for: bool = False
+    n_values: int = 1
     notes: tuple[str, ...] = field(default=())
     problems: tuple[str, ...] = field(default=())
     bad_words: tuple[str, ...] = field(default=())
@@ -104,6 +109,11 @@ class ColumnPlan:
     def summary(self) -> str:
         """Name and reason."""
         return f"{self.name} ({self.reason})" if self.reason else self.name
+
+    @property
+    def n_features(self) -> int:
+        """Most features that the column becomes."""
+        return 0 if self.kind == "left out" else self.n_values + self.indicator
 
     @property
     def treatment_of_missing(self) -> str:
@@ -131,6 +141,8 @@ class Hints:
         Names the place of a row.
     table_decimal : str or None
         Decimal separator that other columns show.
+    left_out : mapping of str to str
+        Columns that cannot be used, and why.
     """
 
     as_category: frozenset[str]
@@ -140,6 +152,7 @@ class Hints:
     missing_words: tuple[str, ...] | None
     line_of: Callable[[int], str]
     table_decimal: str | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def number_choice(array: AnyArray, hints: Hints) -> FormatChoice | None:
@@ -170,6 +183,12 @@ def classify_column(name: str, array: AnyArray, hints: Hints) -> ColumnPlan:
     """
     if not name.strip() or re.fullmatch(r"Unnamed: \d+", name):
         return ColumnPlan(name or "(no name)", "left out", "has no name; an index column")
+    if name in hints.left_out:
+        return _unusable(name, hints.left_out[name], hints)
+    if array.dtype == object and any(
+        isinstance(v, str) and len(v) > MAX_TEXT_LENGTH for v in array
+    ):
+        return _unusable(name, LONG_TEXT, hints)
     forced = name in hints.as_category or name in hints.as_number
     if name in hints.as_category:
         return _category(name, cell_texts(array, hints.missing_words), forced=True)
@@ -186,6 +205,16 @@ def classify_column(name: str, array: AnyArray, hints: Hints) -> ColumnPlan:
             return ColumnPlan(name, "left out", "nested objects; give each entry a column")
         return ColumnPlan(name, "left out", f"contains cells of type {kind.__name__}")
     return _texts(name, cell_texts(array, hints.missing_words), hints, forced)
+
+
+def _unusable(name: str, reason: str, hints: Hints) -> ColumnPlan:
+    """Leave out a column whatever it contains; that is a problem if it was asked for."""
+    problems = [
+        f"column {name!r} cannot be read as a {kind}: it {reason}."
+        for kind, names in (("category", hints.as_category), ("number", hints.as_number))
+        if name in names
+    ]
+    return ColumnPlan(name, "left out", reason, problems=tuple(problems))
 
 
 def _texts(name: str, texts: Sequence[str | None], hints: Hints, forced: bool) -> ColumnPlan:
@@ -346,7 +375,13 @@ def _moments(name: str, array: AnyArray) -> ColumnPlan:
         return ColumnPlan(name, "left out", "is empty")
     if n_missing == 0 and (present == present[0]).all():
         return ColumnPlan(name, "left out", "is constant")
-    return ColumnPlan(name, "date", n_missing=n_missing, indicator=_many(n_missing, len(array)))
+    return ColumnPlan(
+        name,
+        "date",
+        n_missing=n_missing,
+        indicator=_many(n_missing, len(array)),
+        n_values=_N_DATE_FEATURES,
+    )
 
 
 def _dates(
@@ -367,13 +402,16 @@ def _dates(
         n_missing=n_missing,
         indicator=_many(n_missing, n_rows),
         date_format=format_,
+        n_values=_N_DATE_FEATURES,
         notes=tuple(notes),
     )
 
 
 def _vectors(name: str, array: AnyArray) -> ColumnPlan:
     present = [value for value in array if value is not None]
-    if any(isinstance(entry, (str, dict, list)) for vector in present for entry in vector):
+    # Entries of an array of numbers need not be looked at one by one.
+    lists = [v for v in present if not isinstance(v, np.ndarray) or v.dtype == object]
+    if any(isinstance(entry, (str, dict, list)) for vector in lists for entry in vector):
         return ColumnPlan(name, "left out", "lists of something other than numbers")
     lengths = Counter(map(len, present)).most_common()
     if lengths[0][1] < VECTOR_FRACTION * len(present):
@@ -386,7 +424,8 @@ def _vectors(name: str, array: AnyArray) -> ColumnPlan:
     if not np.isfinite(matrix[[value is not None for value in array]]).all():
         problem = f"column {name!r} contains vectors with infinite or missing entries."
         return ColumnPlan(name, "left out", "infinite or missing entries", problems=(problem,))
-    return ColumnPlan(name, "vector", f"{matrix.shape[1]} entries", n_missing=n_missing)
+    length = matrix.shape[1]
+    return ColumnPlan(name, "vector", f"{length} entries", n_missing=n_missing, n_values=length)
 
 
 def _category(name: str, texts: Sequence[str | None], *, forced: bool = False) -> ColumnPlan:
@@ -413,7 +452,13 @@ def _category(name: str, texts: Sequence[str | None], *, forced: bool = False) -
         reason += f", {len(rare)} rare ones pooled"
     n_values = n_distinct - len(rare) + bool(rare) + bool(n_missing)
     return ColumnPlan(
-        name, "category", reason, n_missing=n_missing, binary=n_values == 2, asked_for=forced
+        name,
+        "category",
+        reason,
+        n_missing=n_missing,
+        binary=n_values == 2,
+        asked_for=forced,
+        n_values=n_values,
     )
 
 

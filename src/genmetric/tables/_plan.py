@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,6 +66,11 @@ class TablePlan:
         return tuple(c.name for c in self.columns if c.kind != "left out")
 
     @property
+    def n_features(self) -> int:
+        """Most features that the columns become."""
+        return sum(c.n_features for c in self.columns)
+
+    @property
     def is_plain(self) -> bool:
         """Whether all columns are complete numbers, except those left out on request."""
         return not self.notes and all(
@@ -111,6 +116,7 @@ def plan_columns(
     missing_words: Iterable[str] | None = None,
     strict: bool = False,
     line_of: Callable[[int], str] | None = None,
+    left_out: Mapping[str, str] | None = None,
 ) -> TablePlan:
     """Decide for each column of a table whether it is a feature and how it is read.
 
@@ -138,6 +144,9 @@ def plan_columns(
         cell or decide a doubtful format.
     line_of : callable, default=None
         Names the place of a row in error messages, such as "line 57". None gives "row 55".
+    left_out : mapping of str to str, default=None
+        Columns that cannot be used, whatever their cells are, and the reason, such as "contains
+        images".
 
     Returns
     -------
@@ -185,6 +194,7 @@ def plan_columns(
         thousands,
         None if missing_words is None else tuple(missing_words),
         line_of or (lambda row: f"row {row}"),
+        left_out={} if left_out is None else left_out,
     )
     n_rows = len(frame)
     if n_rows == 0:

@@ -7,26 +7,23 @@ import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from genmetric._optional import import_optional
-from genmetric._typing import IntArray
-from genmetric.tables._binary_files import (
-    memory_table,
-    open_arrow,
-    open_excel,
-    open_numpy,
-    open_parquet,
-)
+from genmetric._warnings import warn_user
+from genmetric.tables._binary_files import memory_table, open_excel, open_numpy
 from genmetric.tables._blocks import compression_of, open_bytes
 from genmetric.tables._cells import missing_set
+from genmetric.tables._columnar_files import open_arrow, open_parquet
+from genmetric.tables._decoded import BATCH_BYTES, row_sizes, without_columns
 from genmetric.tables._errors import TableError
 from genmetric.tables._format import HEAD_BYTES, fallback_encoding, find_form
 from genmetric.tables._table_file import PEAK_FACTOR, TableFile, default_budget, show_bytes
+from genmetric.tables._table_sample import MIN_ROWS, TableSample, TooLargeError
 from genmetric.tables._text_files import CSVFile, JSONLinesFile, arrow_column, json_records
 
 #: First bytes of files that are not tables, and what to do with them.
@@ -37,34 +34,8 @@ FOREIGN = {
 }
 
 
-class TooLargeError(TableError):
-    """A table does not fit the memory budget."""
-
-
-@dataclass(frozen=True)
-class TableSample:
-    """Rows of a table.
-
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        The rows in the order of the file.
-    row_numbers : ndarray of shape (n_rows,)
-        Position of each row in the file, from 0.
-    table : TableFile
-        The file.
-    notes : tuple of str
-        Remarks on the file and the sample.
-    """
-
-    frame: Any
-    row_numbers: IntArray
-    table: TableFile
-    notes: tuple[str, ...]
-
-    def row_label(self, row: int) -> str:
-        """Return the place of a row of the frame in the file."""
-        return self.table.row_label(int(self.row_numbers[row]))
+#: Times the size of a JSON array that its objects take: {"a":1} has 7 bytes, as a dict over 200.
+JSON_FACTOR = 32
 
 
 def open_table(
@@ -116,7 +87,7 @@ def open_table(
         if first.startswith(b"PAR1"):
             return open_parquet(path, label)
         if first.startswith(b"ARROW1"):
-            return open_arrow(path, label)
+            return open_arrow(path, label, budget // PEAK_FACTOR)
         suffix = Path(label).suffix.lower()
         if first.startswith(b"\x93NUMPY") or (first.startswith(b"PK") and suffix == ".npz"):
             return open_numpy(path, label, budget // PEAK_FACTOR)
@@ -201,13 +172,13 @@ def _open_json_lines(
 
 
 def _open_json_array(path: Path, label: str, compression: str | None, budget: int) -> TableFile:
-    limit = budget // PEAK_FACTOR
+    limit = budget // JSON_FACTOR
     with open_bytes(path, compression, label) as stream:
         data = stream.read(limit + 1)
     if len(data) > limit:
         raise TooLargeError(
-            f"{label}: larger than the memory budget of {show_bytes(budget)} (--memory). Save it as "
-            "JSON lines, which are read in parts."
+            f"{label}: more than {show_bytes(limit)} of JSON do not fit the memory budget of "
+            f"{show_bytes(budget)} (--memory). Save it as JSON lines, which are read in parts."
         )
     try:
         records = json.loads(data)
@@ -301,10 +272,15 @@ def _read_sample(
     keys: list[Any] = []
     held = n_rows = 0
     limit, notes = max_rows, list(table.notes)
+    left_out: dict[str, str] = {}
+    n_left_out = 0
     plain = (table.form.plain if isinstance(table, CSVFile) else frozenset()) - set(text)
     pa = import_optional("pyarrow", "cli")
-    with closing(table.batches(text=text)) as batches:
+    with closing(table.batches(text=text, left_out=left_out)) as batches:
         for batch in batches:
+            if len(left_out) > n_left_out:
+                parts = [without_columns(part, table.names, left_out) for part in parts]
+                held, n_left_out = sum(map(_size, parts)), len(left_out)
             bad = frozenset(n for n in plain if pa.types.is_string(batch.schema.field(n).type))
             if bad:
                 raise _NotPlainError(bad)
@@ -315,7 +291,7 @@ def _read_sample(
             n_rows += batch.num_rows
             parts.append(batch)
             keys.append(key)
-            held += batch.nbytes
+            held += _size(batch)
             if limit is None:
                 if held > budget:
                     raise TooLargeError(
@@ -325,10 +301,17 @@ def _read_sample(
                 continue
             if held > budget:
                 kept = sum(map(len, keys))
-                limit = max(1, min(limit, kept * budget // (2 * held)))
+                fits = min(limit, kept * budget // (2 * held))
+                if fits < min(limit, MIN_ROWS):
+                    raise TooLargeError(
+                        f"{table.label}: {fits} rows fit the memory budget of "
+                        f"{show_bytes(PEAK_FACTOR * budget)} (--memory), fewer than {MIN_ROWS}. "
+                        "Increase --memory."
+                    )
+                limit = fits
             if sum(map(len, keys)) > 2 * limit or held > budget:
                 parts, keys = _smallest(parts, keys, limit)
-                held = parts[0].nbytes
+                held = _size(parts[0])
     if not parts:
         raise TableError(f"{table.label}: the file has a header but no data rows.")
     if limit is not None:
@@ -341,7 +324,12 @@ def _read_sample(
             notes.append(f"a random sample of {len(keys[0])} of {n_rows} rows is used.")
     frame = to_frame(_concatenated(parts))
     rows = np.concatenate(keys)[:, 1].astype(np.intp)
-    return TableSample(frame, rows, table, tuple(notes))
+    return TableSample(frame, rows, table, tuple(notes), left_out)
+
+
+def _size(table: Any) -> int:
+    """Return the bytes of a table as Python objects and numbers."""
+    return int(row_sizes(table).sum())
 
 
 def _smallest(parts: list[Any], keys: list[Any], limit: int) -> tuple[list[Any], list[Any]]:
@@ -380,7 +368,10 @@ def to_frame(table: Any) -> Any:
 
 
 def frame_batches(
-    table: TableFile, columns: Sequence[str] | None = None, text: Collection[str] = ()
+    table: TableFile,
+    columns: Sequence[str] | None = None,
+    text: Collection[str] = (),
+    n_features: int = 1,
 ) -> Iterator[Any]:
     """Yield a table as pandas frames of bounded size.
 
@@ -392,15 +383,21 @@ def frame_batches(
         Columns to read; None is all.
     text : collection of str, default=()
         Columns to read as the file writes them.
+    n_features : int, default=1
+        Number of features that a row becomes; frames have fewer rows if it is large.
 
     Yields
     ------
     pandas.DataFrame
         Rows in the order of the file.
     """
+    # Imports joblib, which the help of a command does not need.
+    from genmetric._chunks import row_chunks
+
     with closing(table.batches(columns, text)) as batches:
         for batch in batches:
-            yield to_frame(batch)
+            for rows in row_chunks(batch.num_rows, 8 * n_features, budget=BATCH_BYTES):
+                yield to_frame(batch.slice(rows.start, rows.stop - rows.start))
 
 
 def read_table(
@@ -436,7 +433,8 @@ def read_table(
     -------
     pandas.DataFrame
         Plain numbers as float64. Cells that need a decision, such as 2,848, stay text for
-        :func:`plan_columns`.
+        :func:`plan_columns`. Columns that cannot be features are empty, with a warning: those with
+        texts of more than 4096 characters, bytes and nested objects.
 
     Examples
     --------
@@ -456,4 +454,6 @@ def read_table(
         path, delimiter=delimiter, encoding=encoding, missing_words=words, memory=memory
     )
     sample = read_sample(table, max_rows=max_rows, random_state=random_state, memory=memory)
+    for name, reason in sample.left_out.items():
+        warn_user(f"{table.label}: column {name!r} {reason} and is returned empty.")
     return sample.frame

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from genmetric.tables._decoded import LONG_TEXT, bounded_parts, has_long_text, without_columns
 from genmetric.tables._errors import TableError
 
 #: Fraction of the memory of the machine that a table may take by default.
@@ -70,12 +71,15 @@ class TableFile:
         Columns in the order of the file.
     notes : tuple of str
         Remarks on what was changed or skipped.
+    left_out : mapping of str to str
+        Columns that cannot be used, and why, as far as this is known before the rows are read.
     """
 
     path: Path
     label: str
     names: tuple[str, ...]
     notes: tuple[str, ...] = field(default=(), kw_only=True)
+    left_out: Mapping[str, str] = field(default_factory=dict, kw_only=True)
 
     @property
     def n_bytes(self) -> int:
@@ -83,7 +87,10 @@ class TableFile:
         return self.path.stat().st_size
 
     def batches(
-        self, columns: Sequence[str] | None = None, text: Collection[str] = ()
+        self,
+        columns: Sequence[str] | None = None,
+        text: Collection[str] = (),
+        left_out: dict[str, str] | None = None,
     ) -> Generator[Any, None, None]:
         """Yield the rows as Arrow tables of bounded size.
 
@@ -93,17 +100,32 @@ class TableFile:
             Columns to read, in this order; None is all.
         text : collection of str, default=()
             Columns to read as the file writes them, even if they look like numbers.
+        left_out : dict of str to str, default=None
+            Receives the columns that cannot be used, such as those with long texts, and why. They
+            are null from the batch on in which this is found. None reads all columns.
 
         Yields
         ------
         pyarrow.Table
-            At least one row.
+            At least one row. The decoded size is bounded, except for single rows.
         """
         names = list(self.names if columns is None else columns)
-        with closing(self._tables(names, text)) as tables:
+        skipped = {} if left_out is None else left_out
+        if left_out is not None:
+            skipped |= {name: why for name, why in self.left_out.items() if name in names}
+        read = [name for name in names if name not in skipped]
+        if not read:
+            reasons = "; ".join(f"{name} {why}" for name, why in list(skipped.items())[:5])
+            raise TableError(f"{self.label}: no column can be used ({reasons}).")
+        with closing(self._tables(read, text)) as tables:
             for table in tables:
-                if table.num_rows:
-                    yield table
+                if left_out is not None:
+                    for name in read:
+                        if name not in skipped and has_long_text(table.column(name)):
+                            skipped[name] = LONG_TEXT
+                yield from bounded_parts(without_columns(table, names, skipped))
+                # Not kept while the next table is read.
+                del table
 
     def _tables(self, names: list[str], text: Collection[str]) -> Generator[Any, None, None]:
         """Yield Arrow tables with the columns `names`, of which those in `text` are text."""

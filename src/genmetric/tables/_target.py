@@ -10,6 +10,7 @@ import numpy as np
 from genmetric._typing import AnyArray, BoolArray
 from genmetric.tables._cells import cell_texts, column_array, count_texts, is_vector, select_rows
 from genmetric.tables._columns import LARGEST_NUMBER, NUMBER_FRACTION, Hints
+from genmetric.tables._decoded import LONG_TEXT, MAX_TEXT_LENGTH
 from genmetric.tables._numbers import PLAIN, NumberFormat, choose_format, parse_numbers
 
 if TYPE_CHECKING:
@@ -95,6 +96,13 @@ def plan_target(array: AnyArray, name: str, hints: Hints) -> TargetPlan:
     """
     n_rows = len(array)
     none = np.zeros(n_rows, dtype=bool)
+    long_text = array.dtype == object and any(
+        isinstance(v, str) and len(v) > MAX_TEXT_LENGTH for v in array
+    )
+    if long_text or name in hints.left_out:
+        reason = hints.left_out.get(name, LONG_TEXT)
+        problem = f"the target {name!r} {reason}. Expected one class or number per row."
+        return TargetPlan(name, "classes", reason, none, problems=(problem,))
     if array.dtype == object and any(is_vector(v) or isinstance(v, dict) for v in array):
         problem = f"the target {name!r} contains lists. Expected one class or number per row."
         return TargetPlan(name, "classes", "lists", none, problems=(problem,))
