@@ -31,7 +31,8 @@ def genmetric(capfdbinary):
 
 @pytest.fixture
 def register(monkeypatch):
-    """Add a method to the registry and to the keys that the commands accept."""
+    """Add a method to the registry, and to the keys and texts that the commands have."""
+    from genmetric._method_texts import METHOD_TEXTS, MethodText
     from genmetric.cli._choices import KeyChoice
     from genmetric.cli._compare import compare
     from genmetric.cli._fit import fit
@@ -39,6 +40,8 @@ def register(monkeypatch):
 
     def register(method):
         monkeypatch.setitem(METHODS, method.key, method)
+        text = MethodText(method.label, method.description, method.distance)
+        monkeypatch.setitem(METHOD_TEXTS, method.key, text)
         for param in (*compare.params, *fit.params):
             if isinstance(param.type, KeyChoice) and param.name in ("method", "methods"):
                 monkeypatch.setattr(param.type, "keys", (*param.type.keys, method.key))

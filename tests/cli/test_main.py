@@ -33,20 +33,54 @@ def process(*words, **options):
     )
 
 
-def test_help_imports_nothing_large():
+def imports_of(*words):
+    """Run the command in a new process; return its exit code and the large packages it imported."""
     code = """
     import sys
     from genmetric.cli import main
-    code = main(["--help"])
-    slow = {"numpy", "scipy", "sklearn", "rich", "pyarrow", "matplotlib", "joblib"}
-    sys.exit(f"imported {slow & set(sys.modules)}" if slow & set(sys.modules) else code)
+    code = main(sys.argv[1:])
+    slow = {"numpy", "scipy", "sklearn", "rich", "pyarrow", "pandas", "matplotlib", "joblib"}
+    print(code, *sorted(slow & set(sys.modules)), file=sys.stderr)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", textwrap.dedent(code), *words],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 0, done.stderr
+    code, *imported = done.stderr.splitlines()[-1].split()
+    return int(code), set(imported), done.stdout
+
+
+def test_help_imports_nothing_large():
+    code, imported, out = imports_of("--help")
+    assert (code, imported) == (0, set())
     for name in COMMANDS:
-        assert f"  {name} " in done.stdout
+        assert f"  {name} " in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_and_argument_errors_of_commands_do_not_import_estimators(name):
+    for words, expected in (([name, "--help"], 0), ([name, "--no-such-option"], 2)):
+        code, imported, _ = imports_of(*words)
+        assert code == expected
+        assert not imported & {"sklearn", "scipy", "pyarrow", "pandas", "matplotlib", "joblib"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", "absent.csv", "--target", "y"],
+        ["compare", "absent.csv"],
+        ["compare", "absent.csv", "--target", "y", "--methods", "lmmn"],
+        ["fit", "absent.csv", "--target", "y", "--output", "m.gm", "--method", "ridge"],
+        ["predict", "absent.gm"],
+    ],
+)
+def test_invalid_arguments_do_not_import_estimators(words):
+    code, imported, _ = imports_of(*words)
+    assert code == 2
+    assert "sklearn" not in imported
 
 
 def test_bare_command_shows_help(genmetric):

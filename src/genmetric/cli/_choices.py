@@ -9,28 +9,13 @@ from typing import Any
 
 import click
 
-#: Keys of the scorings and of the methods: copies, because importing the registries loads
-#: scikit-learn, which takes a second.
+from genmetric._method_texts import METHOD_TEXTS
+
+#: Keys of the scorings: a copy, because importing the registry loads scikit-learn, which takes a
+#: second.
 SCORING_KEYS = ("error", "balanced_error", "f1_macro", "log_loss", "roc_auc", "r2", "mae")
-DISTANCE_KEYS = (
-    "euclidean",
-    "standardised",
-    "lda",
-    "nca",
-    "lmnn",
-    "uniform",
-    "kde",
-    "gmm",
-    "cv",
-    "local",
-    "energy",
-    "mkl",
-    "regression",
-    "regression_cv",
-    "kernel_regression",
-    "mlkr",
-)
-METHOD_KEYS = ("majority", "mean", *DISTANCE_KEYS, "ridge", "logistic", "boosting")
+METHOD_KEYS = tuple(METHOD_TEXTS)
+DISTANCE_KEYS = tuple(key for key, text in METHOD_TEXTS.items() if text.distance)
 
 #: What to use instead of scores with other names.
 SCORING_ADVICE = {
@@ -90,18 +75,16 @@ class KeyChoice(click.ParamType):  # type: ignore[type-arg]  # generic since cli
 
 
 class MethodsHelp(click.Command):
-    """A command whose help ends with a list of the methods, read from the registry."""
+    """A command whose help ends with a list of the methods."""
 
     #: Whether methods that are not distances are listed too.
     references = True
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of methods."""
-        from genmetric.comparison import METHODS
-
-        listed = [m for m in METHODS.values() if m.distance or self.references]
+        texts = {k: m for k, m in METHOD_TEXTS.items() if m.distance or self.references}
         with formatter.section("Methods"):
-            formatter.write_dl([(m.key, f"{m.label}. {m.description}") for m in listed])
+            formatter.write_dl([(k, f"{m.label}. {m.description}") for k, m in texts.items()])
 
 
 class DistancesHelp(MethodsHelp):

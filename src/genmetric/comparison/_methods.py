@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genmetric._memory import readable_bytes
+from genmetric._method_texts import METHOD_TEXTS
 from genmetric._scoring import Task
 from genmetric._typing import AnyArray, FloatArray
 from genmetric.comparison._method import (
@@ -181,144 +182,110 @@ _SETTINGS = ("shrinkage", "interpolation")
 _NUMBERS: tuple[Task, ...] = ("regression",)
 _BOTH: tuple[Task, ...] = ("classification", "regression")
 
+
+def _method(key: str, **options: Any) -> Method:
+    """Return a method with the texts of its key."""
+    text = METHOD_TEXTS[key]
+    return Method(key, text.label, text.description, distance=text.distance, **options)
+
+
 _ENTRIES = (
-    Method(
+    _method(
         "majority",
-        "majority class",
-        "Always predicts the most frequent class: the error of a classifier that ignores the "
-        "features.",
         predictor=_standardised("majority", lambda _: DummyClassifier(strategy="prior")),
         learns=False,
-        distance=False,
         transforms=False,
     ),
-    Method(
+    _method(
         "mean",
-        "mean of the targets",
-        "Always predicts the mean of the targets: the error of a regressor that ignores the "
-        "features.",
         predictor=_standardised("mean", lambda _: DummyRegressor()),
         learns=False,
-        distance=False,
         transforms=False,
         probabilities=False,
         tasks=_NUMBERS,
     ),
-    Method(
+    _method(
         "euclidean",
-        "Euclidean distance",
-        "Nearest neighbours by Euclidean distance between the features in their own units.",
         metric=_euclidean,
         standardise=False,
         learns=False,
         streams=True,
         tasks=_BOTH,
     ),
-    Method(
+    _method(
         "standardised",
-        "Euclidean distance, standardised",
-        "Nearest neighbours by Euclidean distance between features scaled to unit variance.",
         metric=_euclidean,
         learns=False,
         streams=True,
         tasks=_BOTH,
     ),
-    Method(
+    _method(
         "lda",
-        "linear discriminant analysis",
-        "Linear discriminant analysis with a Ledoit-Wolf estimate of the common covariance.",
         predictor=_standardised(
             "lda", lambda _: LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto")
         ),
     ),
-    Method(
+    _method(
         "nca",
-        "NCA",
-        "Neighbourhood components analysis: a metric found by gradient ascent on the expected "
-        "leave-one-out accuracy of soft nearest neighbours.",
         metric=lambda seed: NeighborhoodComponentsAnalysis(
             max_iter=_NCA_ITERATIONS, random_state=seed
         ),
         budget=_nca_budget,
     ),
-    Method(
+    _method(
         "lmnn",
-        "LMNN",
-        "Large margin nearest neighbours: a metric found by minimising a hinge loss over triplets "
-        "of samples.",
         symbol="LMNN",
         metric=lambda seed: LMNN(random_state=seed),
         default=False,
     ),
-    Method(
+    _method(
         "uniform",
-        "generative metric",
-        "The average of the local metrics that remove the leading bias of the nearest-neighbour "
-        "error under Gaussian class densities, in closed form.",
         symbol="M^UNI",
         metric=_generative("uniform"),
         settings=_SETTINGS,
         streams=True,
     ),
-    Method(
+    _method(
         "kde",
-        "generative metric, KDE-weighted",
-        "The generative metric with local metrics weighted by a kernel density estimate, so that "
-        "dense regions count more.",
         symbol="M^KDE",
         metric=_generative("kde"),
         settings=_SETTINGS,
     ),
-    Method(
+    _method(
         "gmm",
-        "generative metric, mixture-weighted",
-        "The generative metric with local metrics weighted by a Gaussian mixture density.",
         symbol="M^GMM",
         metric=_generative("gmm"),
         settings=_SETTINGS,
         default=False,
     ),
-    Method(
+    _method(
         "cv",
-        "generative metric, tuned",
-        "The generative metric with its regularisation selected by cross-validation.",
         symbol="M^UNI",
         metric=lambda seed: GenerativeMetricCV(random_state=seed),
     ),
-    Method(
+    _method(
         "local",
-        "local metrics",
-        "Nearest neighbours under a separate local metric for each query.",
         symbol="GLM^INT",
         predictor=_standardised("local", lambda _: LocalMetricClassifier()),
         transforms=False,
         default=False,
     ),
-    Method(
+    _method(
         "energy",
-        "energy, generative metric",
-        "Classification by the lowest energy instead of a majority vote, under the generative "
-        "metric.",
         symbol="M_E^UNI",
         predictor=_fit_energy,
         probabilities=hasattr(EnergyClassifier, "predict_proba"),
     ),
-    Method(
+    _method(
         "mkl",
-        "regional kernels",
-        "A support vector machine with a learned combination of Gaussian kernels of metrics that "
-        "belong to regions of the feature space.",
         symbol="MKL",
         predictor=_fit_mkl,
         transforms=False,
         probabilities=hasattr(SimpleMKLClassifier, "predict_proba"),
         budget=_mkl_budget,
     ),
-    Method(
+    _method(
         "regression",
-        "generative regression metric",
-        "The average of local metrics of slices of the target and of the local metrics that remove "
-        "the first-order bias of kernel regression, in closed form.",
         metric=lambda seed, **settings: GenerativeRegressionMetric(random_state=seed, **settings),
         settings=_SETTINGS,
         streams=True,
@@ -326,58 +293,40 @@ _ENTRIES = (
         probabilities=False,
         tasks=_NUMBERS,
     ),
-    Method(
+    _method(
         "regression_cv",
-        "generative regression metric, tuned",
-        "The generative regression metric with its local metrics and regularisation selected by "
-        "cross-validation.",
         metric=lambda seed: GenerativeRegressionMetricCV(random_state=seed),
         probabilities=False,
         tasks=_NUMBERS,
     ),
-    Method(
+    _method(
         "kernel_regression",
-        "generative kernel regression",
-        "The average of all training targets, weighted by a Gaussian of the distance under the "
-        "generative regression metric.",
         predictor=_fit_kernel_regression,
         probabilities=False,
         tasks=_NUMBERS,
     ),
-    Method(
+    _method(
         "mlkr",
-        "MLKR",
-        "Metric learning for kernel regression: a metric found by gradient descent on the "
-        "leave-one-out error of kernel regression.",
         metric=lambda seed: MLKR(random_state=seed),
         probabilities=False,
         tasks=_NUMBERS,
         budget=_mlkr_budget,
     ),
-    Method(
+    _method(
         "ridge",
-        "ridge regression",
-        "Ridge regression on standardised features, its penalty selected by leave-one-out.",
         predictor=_standardised("ridge", lambda _: RidgeCV(np.logspace(-3, 4, 15))),
-        distance=False,
         transforms=False,
         probabilities=False,
         tasks=_NUMBERS,
     ),
-    Method(
+    _method(
         "logistic",
-        "logistic regression",
-        "Logistic regression on standardised features.",
         predictor=_standardised("logistic", lambda _: LogisticRegression(max_iter=1000)),
-        distance=False,
         transforms=False,
     ),
-    Method(
+    _method(
         "boosting",
-        "gradient boosting",
-        "Gradient-boosted decision trees.",
         predictor=_standardised("boosting", _boosting),
-        distance=False,
         transforms=False,
         tasks=_BOTH,
     ),
