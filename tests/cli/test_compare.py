@@ -223,6 +223,29 @@ def test_an_interrupt_prints_what_is_finished(genmetric, wine, register):
     assert done.err == "Interrupted: 1 of 3 methods finished.\n"
 
 
+def test_an_interrupt_writes_the_report_of_what_is_finished(genmetric, wine, register, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    from genmetric.comparison import Method
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    register(Method("toy", "toy", "Stops.", predictor=interrupt))
+    page = tmp_path / "r.html"
+    words = ["compare", wine, "-t", "cultivar", "--id", "name", "--folds", 3, "--report", page]
+    done = genmetric(*words, "--methods", "standardised,toy,uniform")
+    assert done.code == 130
+    assert done.err == f"{page} written.\nInterrupted: 1 of 3 methods finished.\n"
+    text = page.read_text()
+    assert "Euclidean distance, standardised" in text
+    assert "generative metric" not in text
+    # Nothing is complete: there is no report.
+    page.unlink()
+    assert genmetric(*words, "--methods", "toy,uniform").code == 130
+    assert not page.exists()
+
+
 def test_the_report_has_the_command_with_all_its_options(genmetric, wine, tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")

@@ -90,8 +90,8 @@ def compare(
 
     Each method is fitted on the training rows of a fold and evaluated on the other rows. Its
     parameters, such as the number of neighbours, are selected on the training rows only. Results
-    are printed as they are computed; Ctrl-C stops the comparison and keeps those that are done. The
-    exit code is 1 if no distance has a result.
+    are printed as they are computed; Ctrl-C stops the comparison and keeps those that are done, in
+    the report as well. The exit code is 1 if no distance has a result.
     """
     check_data(data)
     if report is not None:
@@ -127,12 +127,8 @@ def compare(
         except ComparisonInterrupted as stop:
             found, interrupted = stop.comparison, True
     finish(found, as_json=as_json)
-    if interrupted:
-        done = f"{len(found.results)} of {len(methods)} methods finished"
-        remark(f"Interrupted: {done}.", quiet=options["quiet"])
-        ctx.exit(130)
     step = next_command(ctx, found)
-    if step and not as_json:
+    if step and not as_json and not interrupted:
         remark(f"Next: {step}", quiet=options["quiet"])
     if report is not None:
         found.report(
@@ -143,6 +139,10 @@ def compare(
             columns=training.plan.columns,
         )
         remark(f"{report} written.", quiet=options["quiet"])
+    if interrupted:
+        done = f"{len(found.results)} of {len(methods)} methods finished"
+        remark(f"Interrupted: {done}.", quiet=options["quiet"])
+        ctx.exit(130)
     if not found.best:
         ctx.exit(1)
 
