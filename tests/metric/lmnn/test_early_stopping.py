@@ -85,7 +85,13 @@ def test_errors_are_those_of_scikit_learn(rng):
         ],
         axis=0,
     )
-    np.testing.assert_allclose(neighbor_errors(Z, codes, others, left_out), expected)
+    np.testing.assert_allclose(
+        neighbor_errors(Z[others], codes[others], Z[left_out], codes[left_out]), expected
+    )
+
+
+def vote_errors(Z, codes, voters, left_out):
+    return neighbor_errors(Z[voters], codes[voters], Z[left_out], codes[left_out])
 
 
 class TestSelection:
@@ -102,7 +108,7 @@ class TestSelection:
 
         return select_n_iter(
             run,
-            lambda L, *parts: neighbor_errors(self.X @ L.T, self.codes, *parts),
+            lambda L, *parts: vote_errors(self.X @ L.T, self.codes, *parts),
             class_folds(self.codes),
             None,
             default_n_iter=DEFAULT_N_ITER,
@@ -178,7 +184,7 @@ def test_left_out_samples_are_limited(monkeypatch):
     runs = []
     select_n_iter(
         lambda train, after: runs.append(train) or after(0, np.eye(10)),
-        lambda L, *parts: neighbor_errors(X @ L.T, y, *parts),
+        lambda L, *parts: vote_errors(X @ L.T, y, *parts),
         class_folds(y),
         None,
         default_n_iter=DEFAULT_N_ITER,

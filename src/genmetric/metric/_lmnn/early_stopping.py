@@ -37,20 +37,24 @@ def class_folds(codes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
 
 
 def neighbor_errors(
-    Z: FloatArray, codes: IntArray, voters: IntArray, left_out: IntArray, n_jobs: int | None = None
+    Z: FloatArray,
+    codes: IntArray,
+    Z_left_out: FloatArray,
+    codes_left_out: IntArray,
+    n_jobs: int | None = None,
 ) -> FloatArray:
     """Compute the error of nearest-neighbour votes for left-out samples.
 
     Parameters
     ----------
     Z : ndarray of shape (n_samples, n_components)
-        All samples in the space of the metric.
+        Samples that vote, in the space of the metric.
     codes : ndarray of shape (n_samples,)
-        Class of each sample.
-    voters : ndarray of shape (n_voters,)
-        Indices of the samples that vote.
-    left_out : ndarray of shape (n_left_out,)
-        Indices of the samples to classify.
+        Their classes.
+    Z_left_out : ndarray of shape (n_left_out, n_components)
+        Samples to classify.
+    codes_left_out : ndarray of shape (n_left_out,)
+        Their classes.
     n_jobs : int, default=None
         Number of threads.
 
@@ -59,11 +63,9 @@ def neighbor_errors(
     ndarray of shape (n_left_out,)
         Fraction of wrong predictions of each sample over 1, 3 and 5 neighbours.
     """
-    k = min(N_NEIGHBORS[-1], len(voters))
-    found = nearest_neighbors(Z[voters], k, queries=Z[left_out], n_jobs=n_jobs)
-    labels, n_classes = codes[voters][found.indices], int(codes.max()) + 1
-    wrong = np.zeros(len(left_out))
+    found = nearest_neighbors(Z, min(N_NEIGHBORS[-1], len(Z)), queries=Z_left_out, n_jobs=n_jobs)
+    labels, n_classes = codes[found.indices], int(codes.max()) + 1
+    wrong = np.zeros(len(Z_left_out))
     for n_neighbors in N_NEIGHBORS:
-        predicted = majority_vote(labels[:, :n_neighbors], n_classes)
-        wrong += predicted != codes[left_out]
+        wrong += majority_vote(labels[:, :n_neighbors], n_classes) != codes_left_out
     return wrong / len(N_NEIGHBORS)

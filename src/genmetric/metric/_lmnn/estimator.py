@@ -172,7 +172,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     is computed with the plain hinge.
 
     **Memory.** Samples of other classes near a sample are found by matrix products over chunks of
-    samples and kept as an active set of pairs of at most 134 MB. The search is repeated after L
+    samples and kept as an active set of pairs of at most 67 MB. The search is repeated after L
     has moved, and at the end: the minimisation is complete if no violated triplet is outside the
     set. With more pairs every evaluation searches, which takes longer but no more memory.
 
@@ -281,7 +281,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
         with one_blas_thread():
             scaling = Scaling.of(x)
-            data = TrainingData(x, scaling.apply(x), codes, weights)
+            data = TrainingData(x, scaling, codes, weights)
             specification = self._specification(x.shape[1])
             path = ValidationPath.without_samples(specification.max_iter)
             if self.early_stopping:

@@ -1,17 +1,21 @@
 """Impostors: samples of other classes that are closer than the targets plus the margin.
 
-Samples are sorted by class, so that the samples of other classes are the columns before and after
-a block. The squared distances between a chunk of samples and all columns are one matrix product,
-in float32 if that is accurate enough. They are rounded down, so that the search misses no impostor
-and returns a few extra pairs.
+A pair of samples of different classes is stored once and serves both of them. Samples are sorted by
+class, so that the partners of a sample among later samples are the columns after its class. The
+squared distances between a chunk of samples and these columns are one matrix product, in float32 if
+that is accurate enough. They are rounded down, so that the search misses no impostor and returns a
+few extra pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from genmetric._chunks import CHUNK_BYTES, row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
@@ -20,6 +24,10 @@ from genmetric._typing import AnyArray, FloatArray, IntArray
 _MAX_DISTANCE_ERROR = 0.05
 #: Number of pairs processed at a time.
 _PAIRS_PER_PIECE = 2**17
+#: A matrix product over all pairs of a block takes as long as gathering this fraction of them.
+_DENSE_FRACTION = 1 / 40
+#: Largest error of a squared distance computed from a matrix product in float64.
+_MAX_PRODUCT_ERROR = 1e-8
 
 
 def class_chunks(starts: IntArray, bytes_per_row: int, *, budget: int | None = None) -> list[slice]:
@@ -89,56 +97,138 @@ def pair_distances(Z: FloatArray, a: AnyArray, b: AnyArray) -> FloatArray:
     return out
 
 
+def distance_error(Z: FloatArray, dtype: Any) -> float:
+    """Bound the error of squared distances computed from products, relative to their norms.
+
+    The rounding error of a product of n terms is at most n roundings of the sum of their absolute
+    values.
+    """
+    return float((2 * Z.shape[1] + 8) * np.finfo(dtype).eps)
+
+
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of a sample and a sample of another class, for a range of samples.
+    """Pairs of a sample and a later sample of another class, for a range of first samples.
 
     Attributes
     ----------
     span : slice
-        The range of samples.
-    rows : ndarray of shape (n_pairs,)
-        Index of the first sample of each pair, in ascending order.
+        The range of first samples.
+    edges : ndarray of shape (n_rows + 1,)
+        ``others[edges[r]:edges[r + 1]]`` belong to sample ``span.start + r``.
     others : ndarray of shape (n_pairs,)
-        Index of the sample of another class, in ascending order for each first sample.
+        Index of the second sample of each pair, in ascending order for each first sample.
     """
 
     span: slice
-    rows: AnyArray
+    edges: IntArray
     others: AnyArray
 
-    def packed(self) -> Pairs:
-        """Return the pairs with 32-bit indices, in half the memory."""
-        return Pairs(self.span, self.rows.astype(np.int32), self.others.astype(np.int32))
+    @property
+    def rows(self) -> IntArray:
+        """Index of the first sample of each pair, shape (n_pairs,)."""
+        return np.repeat(np.arange(self.span.start, self.span.stop), np.diff(self.edges))
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether products over all pairs of the range are faster than gathering these pairs."""
+        n_columns: int = self._columns.stop - self._columns.start
+        return len(self.others) > _DENSE_FRACTION * (len(self.edges) - 1) * n_columns
+
+    @property
+    def _columns(self) -> slice:
+        """The range of the second samples."""
+        if not len(self.others):
+            return slice(0, 0)
+        return slice(int(self.others.min()), int(self.others.max()) + 1)
+
+    def select(self, kept: AnyArray) -> Pairs:
+        """Return the pairs for which the boolean array `kept` is true."""
+        counts = np.concatenate([[0], np.cumsum(kept)])[self.edges]
+        return Pairs(self.span, counts, self.others[kept])
+
+    def distances(self, Z: FloatArray, norm2: FloatArray) -> FloatArray:
+        """Compute the squared distances of the pairs, shape (n_pairs,).
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n_samples, n_components)
+            Samples in the space of the metric.
+        norm2 : ndarray of shape (n_samples,)
+            Their squared norms.
+        """
+        accurate = 2 * distance_error(Z, np.float64) * norm2.max(initial=0.0) < _MAX_PRODUCT_ERROR
+        if not (accurate and self.is_dense):
+            return pair_distances(Z, self.rows, self.others)
+        d = norm2[self.rows] + norm2[self.others]
+        for part, columns, block in self._blocks():
+            products = Z[part.span] @ Z[columns].T
+            d[block] -= 2 * products[part.rows - part.span.start, part.others - columns.start]
+        return np.maximum(d, 0.0)
+
+    def product(self, weights: FloatArray, X: FloatArray) -> FloatArray:
+        """Compute XᵀBX, where the sparse matrix B has a weight for each of the pairs.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_pairs,)
+            Entries of B at the pairs.
+        X : ndarray of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            The product.
+        """
+        if not self.is_dense:
+            shape = (len(self.edges) - 1, len(X))
+            B = csr_array((weights, self.others, self.edges), shape=shape)
+            return np.asarray(X[self.span].T @ (B @ X))
+        total = np.zeros((X.shape[1], X.shape[1]))
+        for part, columns, block in self._blocks():
+            dense = np.zeros((len(part.edges) - 1, columns.stop - columns.start))
+            dense[part.rows - part.span.start, part.others - columns.start] = weights[block]
+            total += X[part.span].T @ (dense @ X[columns])
+        return total
+
+    def _blocks(self) -> Iterator[tuple[Pairs, slice, slice]]:
+        """Yield blocks of rows within the memory budget, their columns and their places."""
+        columns = self._columns
+        n_rows, n_bytes = len(self.edges) - 1, 8 * (columns.stop - columns.start)
+        for rows in row_chunks(n_rows, n_bytes, budget=CHUNK_BYTES // 4):
+            block = slice(int(self.edges[rows.start]), int(self.edges[rows.stop]))
+            yield self._part(rows), columns, block
+
+    def _part(self, rows: slice) -> Pairs:
+        """Return the pairs of a slice of the rows of the range."""
+        edges = self.edges[rows.start : rows.stop + 1]
+        span = slice(self.span.start + rows.start, self.span.start + rows.stop)
+        return Pairs(span, edges - edges[0], self.others[edges[0] : edges[-1]])
 
     def pieces(self) -> Iterator[Pairs]:
         """Split the pairs by ranges of samples into pieces that are processed at a time."""
-        start, n_pairs = self.span.start, len(self.rows)
-        while n_pairs > _PAIRS_PER_PIECE and start < self.span.stop:
-            begin = int(np.searchsorted(self.rows, start))
-            if n_pairs - begin <= _PAIRS_PER_PIECE:
-                break
+        start, edges = 0, self.edges
+        while start < len(edges) - 1:
             # All pairs of a sample stay together, so a piece has at least one sample.
-            stop = max(start + 1, int(self.rows[begin + _PAIRS_PER_PIECE]))
-            end = int(np.searchsorted(self.rows, stop))
-            yield Pairs(slice(start, stop), self.rows[begin:end], self.others[begin:end])
+            end = int(np.searchsorted(edges, edges[start] + _PAIRS_PER_PIECE, side="right")) - 1
+            stop = max(start + 1, end)
+            yield self._part(slice(start, stop))
             start = stop
-        begin = int(np.searchsorted(self.rows, start))
-        if start < self.span.stop:
-            yield Pairs(slice(start, self.span.stop), self.rows[begin:], self.others[begin:])
 
 
 def join_pairs(parts: list[Pairs]) -> Pairs:
     """Concatenate the pairs of adjacent ranges of samples."""
+    counts = np.concatenate([np.diff(part.edges) for part in parts])
     return Pairs(
         slice(parts[0].span.start, parts[-1].span.stop),
-        np.concatenate([part.rows for part in parts]),
+        np.concatenate([[0], np.cumsum(counts)]),
         np.concatenate([part.others for part in parts]),
     )
 
 
 class ImpostorSearch:
-    """Search for all samples of other classes within a radius of each sample.
+    """Search for all pairs of samples of different classes within the radius of one of them.
 
     Parameters
     ----------
@@ -151,22 +241,18 @@ class ImpostorSearch:
     def __init__(self, Z: FloatArray, starts: IntArray) -> None:
         self.n_rows, self.starts = len(Z), starts
         norm2 = np.einsum("ij,ij->i", Z, Z)
-        # The rounding error of a product of n terms is at most n roundings of the sum of their
-        # absolute values. Norms reduced by this amount give a lower bound of the distance.
-        error = {t: (2 * Z.shape[1] + 8) * float(np.finfo(t).eps) for t in (np.float32, np.float64)}
         largest = 2 * float(norm2.max(initial=0.0))
-        dtype = np.float32 if error[np.float32] * largest < _MAX_DISTANCE_ERROR else np.float64
-        norm2 *= 1 - error[dtype]
+        accurate = distance_error(Z, np.float32) * largest < _MAX_DISTANCE_ERROR
+        dtype = np.float32 if accurate else np.float64
+        # Norms reduced by the error give a lower bound of the distance.
+        norm2 *= 1 - distance_error(Z, dtype)
+        # The product of (z, 1, -|z|²/2) and (z', -|z'|²/2, 1) is minus half the squared distance.
         # Filled in place: stacking would copy Z in float64 first.
-        n_samples, n_components = Z.shape
-        self._left = np.empty((n_samples, n_components + 2), dtype)
-        self._left[:, :-2], self._left[:, -2], self._left[:, -1] = Z, norm2, 1
-        self._right = np.empty((n_components + 2, n_samples), dtype)
-        self._right[:-2], self._right[-2], self._right[-1] = Z.T, 1, norm2
-        self._right[:-2] *= -2
+        self._points = np.empty((len(Z), Z.shape[1] + 2), dtype)
+        self._points[:, :-2], self._points[:, -2], self._points[:, -1] = Z, -norm2 / 2, 1
 
     def within(self, chunks: list[slice], radius2: FloatArray) -> Iterator[Pairs]:
-        """Yield the pairs within a radius per sample, and a few just beyond it.
+        """Yield the pairs within the radius of one of the samples, and a few just beyond it.
 
         Parameters
         ----------
@@ -180,35 +266,42 @@ class ImpostorSearch:
         Pairs
             Pairs of one or several chunks.
         """
-        most = max(chunk.stop - chunk.start for chunk in chunks)
+        # Rounded down, because the products are rounded up.
+        dtype = self._points.dtype
+        bound = np.nextafter((-radius2 / 2).astype(dtype), np.asarray(-np.inf, dtype))
+        sizes = [(c.stop - c.start) * (self.n_rows - self._first_column(c)) for c in chunks]
         # Reused by all chunks: allocating memory takes as long as the product that fills it.
-        near = np.empty(most * self.n_rows, self._left.dtype)
-        hit = np.empty(most * self.n_rows, bool)
+        product, hit, hit_other = (np.empty(max(sizes), t) for t in (dtype, bool, bool))
         found: list[Pairs] = []
-        for chunk in chunks:
-            found.append(self._of_chunk(chunk, radius2, near, hit))
-            if sum(len(pairs.rows) for pairs in found) > _PAIRS_PER_PIECE:
+        for chunk, size in zip(chunks, sizes, strict=True):
+            found.append(self._of_chunk(chunk, bound, product[:size], hit[:size], hit_other[:size]))
+            if sum(len(pairs.others) for pairs in found) > _PAIRS_PER_PIECE:
                 yield join_pairs(found)
                 found = []
         if found:
             yield join_pairs(found)
 
-    def _of_chunk(self, chunk: slice, radius2: FloatArray, near: AnyArray, hit: AnyArray) -> Pairs:
-        starts = self.starts
-        c0, c1 = np.searchsorted(starts, [chunk.start, chunk.stop - 1], side="right") - 1
-        low, high = (int(starts[c0]), int(starts[c0 + 1])) if c0 == c1 else (0, 0)
-        n_rows, n_columns = chunk.stop - chunk.start, self.n_rows - (high - low)
-        near = near[: n_rows * n_columns].reshape(n_rows, n_columns)
-        hit = hit[: n_rows * n_columns].reshape(n_rows, n_columns)
-        np.matmul(self._left[chunk], self._right[:, :low], out=near[:, :low])
-        np.matmul(self._left[chunk], self._right[:, high:], out=near[:, low:])
-        if c0 != c1:  # several whole classes: exclude the pairs within a class
-            for own in map(slice, starts[c0 : c1 + 1].tolist(), starts[c0 + 1 : c1 + 2].tolist()):
-                near[own.start - chunk.start : own.stop - chunk.start, own] = np.inf
-        # Rounded up, because the norms are rounded down.
-        bound = np.nextafter(radius2[chunk].astype(near.dtype), np.asarray(np.inf, near.dtype))
-        np.less(near, bound[:, None], out=hit)
-        rows, others = np.divmod(np.flatnonzero(hit), max(1, n_columns))
-        rows += chunk.start
-        others[others >= low] += high - low
-        return Pairs(chunk, rows, others)
+    def _first_column(self, chunk: slice) -> int:
+        """Return the end of the first class of a chunk, where its partners start."""
+        return int(self.starts[np.searchsorted(self.starts, chunk.start, side="right")])
+
+    def _of_chunk(
+        self, chunk: slice, bound: AnyArray, product: AnyArray, hit: AnyArray, hit_other: AnyArray
+    ) -> Pairs:
+        first, n_rows = self._first_column(chunk), chunk.stop - chunk.start
+        shape = (n_rows, self.n_rows - first)
+        product, hit, hit_other = (a.reshape(shape) for a in (product, hit, hit_other))
+        left = self._points[chunk].copy()
+        left[:, -2:] = left[:, :-3:-1]
+        np.matmul(left, self._points[first:].T, out=product)
+        # Several whole classes: exclude pairs within a class and those of earlier samples.
+        inner = self.starts[(self.starts > first) & (self.starts <= chunk.stop)].tolist()
+        for low, high in pairwise([first, *inner]):
+            product[low - chunk.start : high - chunk.start, : high - first] = -np.inf
+        np.greater(product, bound[chunk, None], out=hit)
+        np.greater(product, bound[first:], out=hit_other)
+        hit |= hit_other
+        rows, others = np.divmod(np.flatnonzero(hit), max(1, shape[1]))
+        counts = np.bincount(rows, minlength=n_rows)
+        edges = np.concatenate([[0], np.cumsum(counts)])
+        return Pairs(chunk, edges, (others + first).astype(np.int32))

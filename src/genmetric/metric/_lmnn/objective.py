@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from genmetric._chunks import map_chunks
+from genmetric._chunks import map_chunks, row_chunks
 from genmetric._typing import FloatArray, IntArray
 from genmetric.metric._lmnn.impostors import (
     ImpostorSearch,
@@ -28,7 +27,7 @@ Loss = Literal["hinge", "squared_hinge"]
 RADIUS_SLACK, OUTLIER_SLACK = 0.5, 0.2
 #: Relative movement of the samples up to which an active set is used.
 MAX_MOVEMENT = 0.03
-#: Maximum number of pairs in an active set, of eight bytes each. Beyond it, every evaluation
+#: Maximum number of pairs in an active set, of four bytes each. Beyond it, every evaluation
 #: searches all pairs.
 MAX_PAIRS = 2**24
 #: Number of tasks of a search, independent of the number of threads.
@@ -82,11 +81,30 @@ class Problem:
         order = np.argsort(codes, kind="stable")
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
-        rows, goals = np.ascontiguousarray(X[order]), place[targets[order]]
+        return cls.sorted_by_class(
+            np.ascontiguousarray(X[order]),
+            codes[order],
+            place[targets[order]],
+            push=push,
+            loss=loss,
+            weights=None if weights is None else weights[order],
+        )
+
+    @classmethod
+    def sorted_by_class(
+        cls,
+        X: FloatArray,
+        codes: IntArray,
+        targets: IntArray,
+        *,
+        push: float = 0.5,
+        loss: Loss = "hinge",
+        weights: FloatArray | None = None,
+    ) -> Problem:
+        """Build the problem of samples with ascending codes, without a copy of the samples."""
         starts = np.concatenate([[0], np.cumsum(np.bincount(codes))])
-        weights = None if weights is None else weights[order]
-        scatter = target_scatter(rows, goals, weights)
-        return cls(rows, starts, goals, scatter, push, loss, weights)
+        scatter = target_scatter(X, targets, weights)
+        return cls(X, starts, targets, scatter, push, loss, weights)
 
     def target_distances(self, Z: FloatArray) -> FloatArray:
         """Compute squared distances to the targets; minus infinity marks a missing target.
@@ -158,7 +176,8 @@ def lmnn_objective(
     the second by :math:`w_i w_l`. Let A be the sparse matrix with the number of violated triplets
     (i, j, ·) at (i, j) and minus the number of violated triplets (i, ·, l) at (i, l). The gradient
     of the second sum is :math:`2L X^T(D - A - A^T)X`, where D is diagonal with the sums of the
-    rows and columns of A.
+    rows and columns of A. Since only the sum A + Aᵀ matters, a pair of samples that are impostors
+    of each other is computed once.
 
     Parameters
     ----------
@@ -203,86 +222,116 @@ def lmnn_objective(
 
 @dataclass
 class _Sums:
-    """Sums over violated triplets: their loss, and the products with the pair weights A."""
+    """Sums over violated triplets: their loss, and the slopes of the loss.
+
+    Attributes
+    ----------
+    loss, smooth : float
+        The loss, and the loss with smoothed hinges.
+    n_triplets : int
+        Number of violated triplets.
+    pull : ndarray of shape (n_samples, n_neighbors)
+        Sum of the slopes of the triplets (i, j, ·).
+    push : ndarray of shape (n_samples,)
+        Sum of the slopes of the triplets (·, ·, l).
+    product : ndarray of shape (n_features, n_features)
+        XᵀBX, where B has the sum of the slopes of (i, ·, l) and (l, ·, i) at (i, l), i < l.
+    """
 
     loss: float
-    smooth: float  # the loss with smoothed hinges
+    smooth: float
     n_triplets: int
-    product: FloatArray  # XᵀAX, (n_features, n_features)
-    weight: FloatArray  # sums of the columns of A, (n_samples,)
+    pull: FloatArray
+    push: FloatArray
+    product: FloatArray
 
     @classmethod
-    def none(cls, X: FloatArray) -> _Sums:
-        return cls(0.0, 0.0, 0, np.zeros((X.shape[1], X.shape[1])), np.zeros(len(X)))
+    def none(cls, problem: Problem) -> _Sums:
+        n_samples, n_features = problem.X.shape
+        return cls(
+            0.0,
+            0.0,
+            0,
+            np.zeros(problem.targets.shape),
+            np.zeros(n_samples),
+            np.zeros((n_features, n_features)),
+        )
 
     def add(self, other: _Sums) -> None:
         self.loss += other.loss
         self.smooth += other.smooth
         self.n_triplets += other.n_triplets
+        self.pull += other.pull
+        self.push += other.push
         self.product += other.product
-        self.weight += other.weight
 
 
 def _sums_of(
-    problem: Problem, Z: FloatArray, reach: FloatArray, pairs: Pairs, width: float
+    problem: Problem,
+    Z: FloatArray,
+    norm2: FloatArray,
+    reach: FloatArray,
+    pairs: Pairs,
+    width: float,
 ) -> _Sums:
-    """Sum over the triplets of a range of samples whose impostors are among the pairs.
-
-    A violated triplet (i, j, l) adds its slope to A at (i, j) and subtracts it at (i, l). The rows
-    of A therefore sum to zero, and D depends on the sums of its columns only.
-    """
-    X, span = problem.X, pairs.span
-    targets, n_rows = problem.targets[span], span.stop - span.start
-    distances = pair_distances(Z, pairs.rows, pairs.others)
-    active = distances < reach.max(axis=1)[pairs.rows]
-    rows, others, d = pairs.rows[active], pairs.others[active], distances[active]
-    local = rows - span.start
+    """Sum over the triplets whose sample and impostor are one of the pairs, in either order."""
+    n_samples, farthest = len(Z), reach.max(axis=1)
+    d = pairs.distances(Z, norm2)
+    active = d < np.maximum(farthest[pairs.rows], farthest[pairs.others])
+    pairs, d = pairs.select(active), d[active]
+    rows, others = pairs.rows, pairs.others
     weights = problem.weights
     pair_weights = None if weights is None else weights[rows] * weights[others]
-    sums = _Sums.none(X)
-    push, product = np.zeros(len(d)), np.zeros((n_rows, X.shape[1]))
-    for j, column in enumerate(targets.T):
-        hinge = np.maximum(reach[rows, j] - d, 0.0)
-        violated = hinge > 0
-        sums.n_triplets += int(np.count_nonzero(violated))
-        if problem.loss == "hinge":
-            # A parabola over the smoothing width, then a line of slope one.
-            slope = np.minimum(hinge / width, 1.0) if width > 0 else violated.astype(float)
-            loss, smooth = hinge, hinge - (width / 2) * slope
-            if pair_weights is None:
-                sums.loss += float(loss.sum())
-                sums.smooth += float(slope @ smooth)
-            else:
-                slope = slope * pair_weights
-                sums.loss += float(pair_weights @ loss)
-                sums.smooth += float(slope @ smooth)
-        else:
-            slope = 2 * hinge if pair_weights is None else 2 * pair_weights * hinge
-            sums.loss += float(slope @ hinge) / 2
-            sums.smooth = sums.loss
-        push += slope
-        pull = np.bincount(local, weights=slope, minlength=n_rows)
-        sums.weight += np.bincount(column, weights=pull, minlength=len(X))
-        product += pull[:, None] * X[column]
-    sums.weight -= np.bincount(others, weights=push, minlength=len(X))
-    edges = np.concatenate([[0], np.cumsum(np.bincount(local, minlength=n_rows))])
-    product -= csr_array((push, others, edges), shape=(n_rows, len(X))) @ X
-    sums.product += X[span].T @ product
+    sums = _Sums.none(problem)
+    total = np.zeros(len(d))
+    for samples, impostors in ((rows, others), (others, rows)):
+        slopes = np.zeros(len(d))
+        for j in range(reach.shape[1]):
+            hinge = np.maximum(reach[samples, j] - d, 0.0)
+            sums.n_triplets += int(np.count_nonzero(hinge))
+            slope, loss, smooth = _hinge_loss(hinge, problem.loss, width, pair_weights)
+            sums.loss += loss
+            sums.smooth += smooth
+            slopes += slope
+            sums.pull[:, j] += np.bincount(samples, weights=slope, minlength=n_samples)
+        sums.push += np.bincount(impostors, weights=slopes, minlength=n_samples)
+        total += slopes
+    sums.product += pairs.product(total, problem.X)
     return sums
+
+
+def _hinge_loss(
+    hinge: FloatArray, loss: Loss, width: float, weights: FloatArray | None
+) -> tuple[FloatArray, float, float]:
+    """Return the weighted slope of each hinge, the loss, and the loss with smoothed hinges."""
+    if loss == "squared_hinge":
+        slope = 2 * hinge if weights is None else 2 * weights * hinge
+        value = float(slope @ hinge) / 2
+        return slope, value, value
+    # A parabola over the smoothing width, then a line of slope one.
+    slope = np.minimum(hinge / width, 1.0) if width > 0 else (hinge > 0).astype(float)
+    smooth = hinge - (width / 2) * slope
+    if weights is None:
+        return slope, float(hinge.sum()), float(slope @ smooth)
+    slope = slope * weights
+    return slope, float(weights @ hinge), float(slope @ smooth)
 
 
 @dataclass(frozen=True)
 class _ActiveSet:
     """Pairs within a radius at a reference; searched again after the samples have moved."""
 
-    Z: FloatArray
+    L: FloatArray
     radius2: FloatArray
     parts: list[Pairs]  # not joined, because the copy would double the memory
 
-    def is_valid(self, Z: FloatArray, reach2: FloatArray, max_movement: float) -> bool:
+    def is_valid(
+        self, L: FloatArray, gram: FloatArray, reach2: FloatArray, max_movement: float
+    ) -> bool:
         """Return whether samples are near the reference and no margin exceeds the radius."""
-        movement, size = (np.linalg.norm(a) for a in (Z - self.Z, self.Z))
-        return bool(movement <= max_movement * size and (reach2 <= self.radius2).all())
+        # The sum of |Lx|² over the samples is the trace of L XᵀX Lᵀ.
+        movement2, size2 = (float(np.vdot(a @ gram, a)) for a in (L - self.L, self.L))
+        return movement2 <= max_movement**2 * size2 and bool((reach2 <= self.radius2).all())
 
 
 class Objective:
@@ -311,7 +360,8 @@ class Objective:
         self.max_movement = MAX_MOVEMENT
         self._active: _ActiveSet | None = None
         self._crowded = False  # whether the last search found more than MAX_PAIRS pairs
-        # A float32 distance and a bool for every pair, and space for the pairs found.
+        self._gram = problem.X.T @ problem.X
+        # A float32 distance and two bools for every pair, and space for the pairs found.
         chunks = class_chunks(problem.starts, 10 * len(problem.X))
         edges = np.linspace(0, len(chunks), min(N_TASKS, len(chunks)) + 1).astype(int)
         self._tasks = [chunks[a:b] for a, b in pairwise(edges)]
@@ -331,7 +381,7 @@ class Objective:
         """
         Z = self.problem.X @ L.T
         pull = self.problem.target_distances(Z)
-        sums = self._search(Z, 1 + pull, self._radius2(1 + pull.max(axis=1)))
+        sums = self._search(L, Z, 1 + pull, self._radius2(1 + pull.max(axis=1)))
         return self._evaluation(L, pull, sums, True)
 
     def active(self, L: FloatArray) -> Evaluation | None:
@@ -351,16 +401,16 @@ class Objective:
             return None
         Z = self.problem.X @ L.T
         pull = self.problem.target_distances(Z)
-        if not self._active.is_valid(Z, 1 + pull.max(axis=1), self.max_movement):
+        reach2 = 1 + pull.max(axis=1)
+        if not self._active.is_valid(L, self._gram, reach2, self.max_movement):
             return None
         return self._evaluation(L, pull, self._over(self._active.parts, Z, 1 + pull), False)
 
     def _evaluation(
         self, L: FloatArray, distances: FloatArray, sums: _Sums, exact: bool
     ) -> Evaluation:
-        X, scatter, share = self.problem.X, self.problem.scatter, self.problem.push
-        G = (1 - share) * scatter
-        G += share * ((X * sums.weight[:, None]).T @ X - sums.product - sums.product.T)
+        share = self.problem.push
+        G = (1 - share) * self.problem.scatter + share * self._push_matrix(sums)
         # Rounding can make trace(L S Lᵀ) negative if L is large and S nearly singular.
         positive = np.maximum(distances, 0.0)
         weights = self.problem.weights
@@ -369,6 +419,23 @@ class Objective:
         value, smooth = pull + share * sums.loss, pull + share * sums.smooth
         self.n_evaluations += 1
         return Evaluation(value, smooth, 2 * L @ G, sums.n_triplets, exact)
+
+    def _push_matrix(self, sums: _Sums) -> FloatArray:
+        """Compute Xᵀ(D - A - Aᵀ)X of :func:`lmnn_objective`.
+
+        The rows of A sum to zero, so D has the sums of its columns: the pull on each target minus
+        the push on each impostor.
+        """
+        X, targets = self.problem.X, self.problem.targets
+        pulled = np.bincount(targets.ravel(), weights=sums.pull.ravel(), minlength=len(X))
+        degree = pulled - sums.push
+        half = sums.product.copy()
+        for rows in row_chunks(len(X), 24 * X.shape[1]):
+            R = (degree[rows, None] / 2) * X[rows]
+            for j, column in enumerate(targets[rows].T):
+                R -= sums.pull[rows, j, None] * X[column]
+            half += X[rows].T @ R
+        return half + half.T
 
     def _radius2(self, reach2: FloatArray) -> FloatArray:
         if self._crowded:
@@ -380,40 +447,44 @@ class Objective:
         return self.n_jobs if n_products * self.problem.X.shape[1] > MIN_PARALLEL_WORK else 1
 
     def _over(self, parts: list[Pairs], Z: FloatArray, reach: FloatArray) -> _Sums:
-        total = _Sums.none(self.problem.X)
+        total = _Sums.none(self.problem)
         pieces = [piece for pairs in parts for piece in pairs.pieces()]
-        jobs = self._threads(8 * sum(len(pairs.rows) for pairs in parts))
+        jobs = self._threads(8 * sum(len(pairs.others) for pairs in parts))
+
+        norm2 = np.einsum("ij,ij->i", Z, Z)
 
         def of_piece(piece: Pairs) -> _Sums:
-            return _sums_of(self.problem, Z, reach, piece, self.width)
+            return _sums_of(self.problem, Z, norm2, reach, piece, self.width)
 
         for sums in map_chunks(of_piece, pieces, jobs):
             total.add(sums)
         return total
 
-    def _search(self, Z: FloatArray, reach: FloatArray, radius2: FloatArray) -> _Sums:
+    def _search(
+        self, L: FloatArray, Z: FloatArray, reach: FloatArray, radius2: FloatArray
+    ) -> _Sums:
         problem = self.problem
-        search = ImpostorSearch(Z, problem.starts)
+        search, norm2 = ImpostorSearch(Z, problem.starts), np.einsum("ij,ij->i", Z, Z)
         self.n_searches += 1
         self._active = None
         quota = MAX_PAIRS // len(self._tasks)
 
         def of_task(chunks: list[slice]) -> tuple[_Sums, Pairs | None]:
-            total, kept, n_pairs = _Sums.none(problem.X), [], 0
+            total, kept, n_pairs = _Sums.none(problem), [], 0
             for pairs in search.within(chunks, radius2):
                 for piece in pairs.pieces():
-                    total.add(_sums_of(problem, Z, reach, piece, self.width))
-                n_pairs += len(pairs.rows)
+                    total.add(_sums_of(problem, Z, norm2, reach, piece, self.width))
+                n_pairs += len(pairs.others)
                 if n_pairs <= quota:
-                    kept.append(pairs.packed())
+                    kept.append(pairs)
             return total, join_pairs(kept) if n_pairs <= quota else None
 
-        total, found = _Sums.none(problem.X), []
+        total, found = _Sums.none(problem), []
         for sums, pairs in map_chunks(of_task, self._tasks, self._threads(float(len(Z)) ** 2)):
             total.add(sums)
             found.append(pairs)
         kept = [pairs for pairs in found if pairs is not None]
         self._crowded = len(kept) < len(found)
         if not self._crowded:
-            self._active = _ActiveSet(Z, radius2, kept)
+            self._active = _ActiveSet(L.copy(), radius2, kept)
         return total

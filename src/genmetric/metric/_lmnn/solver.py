@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,8 @@ _EIGENVALUE_FLOOR = 1e-8
 _START_NORM = 4.0
 #: Width of the smoothed part of the hinges, relative to the margin of one.
 _SMOOTHING_WIDTH = 3e-3
+#: Bounds of the number of steps that L-BFGS remembers, and bytes for these steps and gradients.
+_MIN_HISTORY, _MAX_HISTORY, _HISTORY_BYTES = 5, 20, 32 * 2**20
 #: Error of a value that does not affect L-BFGS, relative to its tolerance.
 _VALUE_RTOL = 0.1
 
@@ -117,14 +119,12 @@ def minimize_objective(
             floor = np.ones_like(variance)
             variance = np.maximum(variance / mean, _EIGENVALUE_FLOOR) if mean > 0 else floor
             forward, backward = ((U * variance**p) @ U.T for p in (-0.5, 0.5))
-            transposed = forward  # symmetric up to rounding
         else:
             forward, backward = coordinates, np.linalg.inv(coordinates)
-            transposed = coordinates.T
-        scatter = forward @ problem.scatter @ transposed
-        scaled = replace(problem, X=problem.X @ transposed, scatter=(scatter + scatter.T) / 2)
-        objective = Objective(scaled, width=_SMOOTHING_WIDTH, n_jobs=n_jobs)
-        return _minimize(objective, L @ backward, forward, max_iter, tol, callback)
+        objective = Objective(problem, width=_SMOOTHING_WIDTH, n_jobs=n_jobs)
+        start = L @ backward
+        unit = float(np.linalg.norm(start)) / _START_NORM
+        return _minimize(objective, start / unit, unit * forward, max_iter, tol, callback)
 
 
 def _minimize(
@@ -135,42 +135,48 @@ def _minimize(
     tol: float,
     callback: IterationCallback | None,
 ) -> Solution:
-    unit = float(np.linalg.norm(start)) / _START_NORM
-    first = objective.exact(start)
+    first = objective.exact(start @ forward)
     # The last iterate and its evaluation; the last evaluation, which may be of a trial step.
     best, at, last = start, first, first
     scale = first.value
     n_iter, converged, stopped = 0, scale == 0, False
 
-    def value_and_gradient(x: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal at, last
-        L = unit * x.reshape(start.shape)
+    def evaluate(A: FloatArray) -> Evaluation:
+        nonlocal at
+        if at.exact and np.array_equal(A, best):
+            return at
+        L = A @ forward
         seen = objective.active(L)
         if seen is None and not at.exact:
             # Check the value of the last iterate before the active set is replaced.
-            believed, at = at, objective.exact(best)
+            believed, at = at, objective.exact(best @ forward)
             if at.value - believed.value > _VALUE_RTOL * tol * scale:
                 objective.max_movement /= 2
                 raise _StaleActiveSetError
             seen = objective.active(L)
-        last = objective.exact(L) if seen is None else seen
-        return last.smooth / scale, last.gradient.ravel() * (unit / scale)
+        return objective.exact(L) if seen is None else seen
+
+    def value_and_gradient(x: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal last
+        last = evaluate(x.reshape(start.shape))
+        return last.smooth / scale, (last.gradient @ forward.T).ravel() / scale
 
     def after_iteration(xk: FloatArray) -> None:
         nonlocal n_iter, stopped, best, at
         n_iter += 1
-        best, at = unit * xk.reshape(start.shape), last
+        best, at = xk.reshape(start.shape).copy(), last
         if callback is not None and callback(n_iter, at, best @ forward):
             stopped = True
             raise StopIteration
 
+    n_history = int(np.clip(_HISTORY_BYTES // (16 * start.size), _MIN_HISTORY, _MAX_HISTORY))
     while n_iter < max_iter and not (converged or stopped):
-        options: Any = {"maxiter": max_iter - n_iter, "maxcor": 20, "ftol": tol, "gtol": 0.0}
+        options: Any = {"maxiter": max_iter - n_iter, "maxcor": n_history, "ftol": tol, "gtol": 0.0}
         status, before = _STALE, at.smooth
         with suppress(_StaleActiveSetError):
             status = minimize(
                 value_and_gradient,
-                best.ravel() / unit,
+                best.ravel(),
                 method="L-BFGS-B",
                 jac=True,
                 callback=after_iteration,
@@ -178,7 +184,7 @@ def _minimize(
             ).status
         believed = at
         if not at.exact:
-            at = objective.exact(best)
+            at = objective.exact(best @ forward)
         # If the line search fails at a kink of a hinge, a restart can still make progress.
         done = status == _CONVERGED or (status == _ABNORMAL and before - at.smooth <= tol * scale)
         converged = done and at.n_triplets == believed.n_triplets

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from genmetric._chunks import row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric.density._scaling import Scaling
 from genmetric.metric._early_stopping import ValidationPath, select_n_iter
 from genmetric.metric._lmnn.early_stopping import DEFAULT_N_ITER, class_folds, neighbor_errors
 from genmetric.metric._lmnn.initial import best_scale, initial_metric
@@ -66,8 +68,9 @@ class TrainingData:
     ----------
     X : ndarray of shape (n_samples, n_features)
         Samples in input coordinates.
-    scaled : ndarray of shape (n_samples, n_features)
-        Centred and scaled samples, float64.
+    scaling : Scaling
+        Shift and scale of the coordinates of L. Scaled samples are computed when needed, because
+        they would be a second copy of the samples.
     codes : ndarray of shape (n_samples,)
         Class of each sample.
     weights : ndarray of shape (n_samples,) or None
@@ -75,7 +78,7 @@ class TrainingData:
     """
 
     X: AnyArray
-    scaled: FloatArray
+    scaling: Scaling
     codes: IntArray
     weights: FloatArray | None
 
@@ -83,7 +86,14 @@ class TrainingData:
         """Return the samples with the given indices."""
         codes = np.unique(self.codes[indices], return_inverse=True)[1]
         weights = None if self.weights is None else self.weights[indices]
-        return TrainingData(self.X[indices], self.scaled[indices], codes, weights)
+        return TrainingData(self.X[indices], self.scaling, codes, weights)
+
+    def mapped(self, L: FloatArray, indices: IntArray) -> FloatArray:
+        """Map scaled samples by L, shape (n_indices, n_components)."""
+        Z = np.empty((len(indices), len(L)))
+        for part in row_chunks(len(indices), 16 * self.X.shape[1]):
+            Z[part] = self.scaling.apply(self.X[indices[part]]) @ L.T
+        return Z
 
 
 def train(
@@ -127,9 +137,15 @@ def train(
     )
     L = initial.L
     n_neighbors = min(spec.n_neighbors, int(np.bincount(data.codes).max()) - 1)
-    targets = target_neighbors(data.scaled @ L.T, data.codes, n_neighbors)
-    problem = Problem.of(
-        data.scaled, data.codes, targets, push=spec.push, loss=spec.loss, weights=data.weights
+    order = np.argsort(data.codes, kind="stable")
+    targets = target_neighbors(data.mapped(L, order), data.codes[order], n_neighbors)
+    problem = Problem.sorted_by_class(
+        data.scaling.apply(data.X[order]),
+        data.codes[order],
+        targets,
+        push=spec.push,
+        loss=spec.loss,
+        weights=None if data.weights is None else data.weights[order],
     )
     if resume_from is None:
         L = L * best_scale(problem, L)
@@ -179,7 +195,11 @@ def validate_n_iter(data: TrainingData, specification: Specification) -> Validat
 
     def errors(L: FloatArray, voters: IntArray, left_out: IntArray) -> FloatArray:
         return neighbor_errors(
-            data.scaled @ L.T, data.codes, voters, left_out, specification.n_jobs
+            data.mapped(L, voters),
+            data.codes[voters],
+            data.mapped(L, left_out),
+            data.codes[left_out],
+            specification.n_jobs,
         )
 
     return select_n_iter(
