@@ -66,7 +66,8 @@ class NumberFormat:
         digits = match["number"]
         for space in _SPACES if self.thousands == " " else self.thousands:
             digits = digits.replace(space, "")
-        value = float((match["sign"] or "") + digits.replace(self.decimal, "."))
+        sign = match["sign"] or match["inner_sign"] or ""
+        value = float(sign + digits.replace(self.decimal, "."))
         return value / 100 if self.percent else value
 
     def parse_new(self, text: str) -> float | None:
@@ -172,8 +173,10 @@ def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
         separator = f"[{_SPACES}]" if thousands == " " else re.escape(thousands)
         whole = rf"(?:[1-9]\d{{0,2}}(?:{separator}\d{{3}})+|\d+)"
     number = rf"(?:{whole}(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?"
-    sign = rf"(?P<sign>[+-])?[{_CURRENCY}]?\s?"
-    return re.compile(rf"{sign}(?P<number>{number})\s?[{_CURRENCY}]?", re.IGNORECASE)
+    currency = rf"[{_CURRENCY}]"
+    # The sign is before the currency, as in "-$5", or after it, as in "$ -5".
+    sign = rf"(?:(?P<sign>[+-])?{currency}?\s?|{currency}\s?(?P<inner_sign>[+-]))"
+    return re.compile(rf"{sign}(?P<number>{number})\s?{currency}?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
