@@ -172,6 +172,8 @@ def test_one_bad_cell_is_named_and_missing():
     )
     columns = make_preprocessor(plan).fit(table)
     assert np.isclose(columns.transform(table)[199, 0], 1.5 * 99)
+    two = plan_columns(pd.DataFrame({"a": [*table["a"], "oops"]}))
+    assert two.notes[0].endswith("199 of 201 cells are. They are treated as missing.")
     with pytest.raises(ValueError, match="'what' in row 0 is not a number"):
         columns.transform(pd.DataFrame({"a": ["what"]}))
 
@@ -194,7 +196,7 @@ def test_decisions_can_be_changed(mixed):
     assert kinds["size"] == ("left out", "on request")
     assert kinds["age"][0] == "category"
     assert kinds["PassengerId"][0] == "number"
-    assert kinds["name"] == ("left out", "names the rows")
+    assert kinds["name"] == ("left out", "identifies the rows")
     assert plan_columns(mixed, target="y", features=["size"]).features == ("size",)
 
 
@@ -263,6 +265,10 @@ def test_classes_or_numbers(values, kind):
     ("values", "words"),
     [
         ([f"name{i}" for i in range(40)], "40 distinct values in 40 rows, so it looks like an id"),
+        (
+            [*(f"{i}.5" for i in range(39)), "oops"],
+            "40 distinct values in 40 rows, and 39 of the cells are numbers. Use --task number",
+        ),
         ([[1, 2]] * 40, "contains lists"),
         ([None] * 40, "has no values"),
         ([np.inf] + [1.0, 2.0, 3.0] * 13, "row 0: the target 'y' is infinite"),
@@ -281,6 +287,8 @@ def test_rows_without_a_target_are_not_used(mixed):
     assert "2 rows have no target 'y' and are not used (first: row 0)." in plan.notes
     X, y = split_target(table, plan)
     assert len(X) == len(y) == N - 2
+    plan = plan_columns(mixed.assign(y=[None, *mixed["y"][1:]]), target="y")
+    assert "1 row has no target 'y' and is not used (row 0)." in plan.notes
 
 
 def test_frames_that_cannot_be_planned():

@@ -283,7 +283,8 @@ def _bad_cells(
     return [
         (
             f"{hints.line_of(bad[0])}, column {name!r}: {texts[bad[0]]!r} is not a number{more}; "
-            f"{n_present - len(bad)} of {n_present} cells are. It is treated as missing."
+            f"{n_present - len(bad)} of {n_present} cells are. "
+            f"{'It is' if len(bad) == 1 else 'They are'} treated as missing."
         )
     ]
 

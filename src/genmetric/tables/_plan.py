@@ -216,7 +216,7 @@ def plan_columns(
         _with_table_decimal(arrays, hints), line_of=lambda row: label_of(int(row_numbers[row]))
     )
     reasons: dict[str | None, str] = dict.fromkeys(drop, "on request")
-    reasons[id_column] = "names the rows"
+    reasons[id_column] = "identifies the rows"
     columns = [
         classify_column(name, arrays[name], hints)
         if name in arrays

@@ -115,18 +115,22 @@ def plan_target(array: AnyArray, name: str, hints: Hints) -> TargetPlan:
     notes = []
     if n_present < n_rows:
         first = hints.line_of(int(np.flatnonzero(~present)[0]))
-        rows = "row has" if n_rows - n_present == 1 else "rows have"
+        n_missing = n_rows - n_present
         notes.append(
-            f"{n_rows - n_present} {rows} no target {name!r} and are not used (first: {first})."
+            f"1 row has no target {name!r} and is not used ({first})."
+            if n_missing == 1
+            else f"{n_missing} rows have no target {name!r} and are not used (first: {first})."
         )
     numbers, format_ = _as_numbers(array, texts, name, hints)
     if numbers is not None and np.isnan(numbers[present]).any():
         bad = present & np.isnan(numbers)
         row = int(np.flatnonzero(bad)[0])
-        rows = "row has" if bad.sum() == 1 else "rows have"
+        what = f"a target {name!r} that is not a number and"
+        where = f"{hints.line_of(row)}, {str(texts[row])[:20]!r}"
         notes.append(
-            f"{bad.sum()} {rows} a target {name!r} that is not a number and are not used (first: "
-            f"{hints.line_of(row)}, {str(texts[row])[:20]!r})."
+            f"1 row has {what} is not used ({where})."
+            if bad.sum() == 1
+            else f"{bad.sum()} rows have {what} are not used (first: {where})."
         )
         present = present & ~bad
     counts = count_texts(texts)
@@ -158,10 +162,17 @@ def plan_target(array: AnyArray, name: str, hints: Hints) -> TargetPlan:
             f"the target {name!r} contains a single class, {only!r}; at least two are required."
         )
     elif len(counts) > n_present / 2 and n_present > 10 and not forced:
-        problems.append(
-            f"the target {name!r} has {len(counts)} distinct values in {n_present} rows, so it "
-            "looks like an identifier. Choose a column of classes."
-        )
+        distinct = f"the target {name!r} has {len(counts)} distinct values in {n_present} rows"
+        choice = choose_format(counts, decimal=hints.decimal, thousands=hints.thousands)
+        if numbers is None and choice.n_parsed >= NUMBER_FRACTION * n_present:
+            problems.append(
+                f"{distinct}, and {choice.n_parsed} of the cells are numbers. Use --task number to "
+                "predict them; the other rows are then not used."
+            )
+        else:
+            problems.append(
+                f"{distinct}, so it looks like an identifier. Choose a column of classes."
+            )
     reason = f"{len(counts)} classes"
     return TargetPlan(name, "classes", reason, present, format_, tuple(notes), tuple(problems))
 
