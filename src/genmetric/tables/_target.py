@@ -162,16 +162,16 @@ def plan_target(array: AnyArray, name: str, hints: Hints) -> TargetPlan:
             f"the target {name!r} contains a single class, {only!r}; at least two are required."
         )
     elif len(counts) > n_present / 2 and n_present > 10 and not forced:
-        distinct = f"the target {name!r} has {len(counts)} distinct values in {n_present} rows"
+        finding = f"the target {name!r} has {len(counts)} distinct values in {n_present} rows"
         choice = choose_format(counts, decimal=hints.decimal, thousands=hints.thousands)
         if numbers is None and choice.n_parsed >= NUMBER_FRACTION * n_present:
             problems.append(
-                f"{distinct}, and {choice.n_parsed} of the cells are numbers. Use --task number to "
+                f"{finding}, and {choice.n_parsed} of the cells are numbers. Use --task number to "
                 "predict them; the other rows are then not used."
             )
         else:
             problems.append(
-                f"{distinct}, so it looks like an identifier. Choose a column of classes."
+                f"{finding}, so it looks like an identifier. Choose a column of classes."
             )
     reason = f"{len(counts)} classes"
     return TargetPlan(name, "classes", reason, present, format_, tuple(notes), tuple(problems))
