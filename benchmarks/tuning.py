@@ -43,7 +43,7 @@ def one_candidate(interpolation):
     """Return a search over k only, for one metric; an interpolation of zero is Euclidean."""
     return GenerativeMetricCV(
         bases="identity",
-        normalizations="determinant",
+        normalizations="trace",
         shrinkages="auto",
         interpolations=interpolation,
         n_components=None,
@@ -62,7 +62,7 @@ METHODS = {
 
 
 def load(name):
-    """Rows and labels, or None where the set is on this machine nowhere."""
+    """Return samples and labels, or None if the dataset is not on this machine."""
     data_dir = Path(os.environ.get("GENMETRIC_DATA", "data"))
     data_dir = data_dir if data_dir.is_dir() else None
     try:
@@ -92,8 +92,16 @@ def test_error(method, data, seed):
     return 1 - neighbors.score(metric.transform(test), y_test), chosen
 
 
+def selected(params):
+    """Return base, shrinkage, interpolation and dimensions of a selection as text."""
+    names = [params["base"], f"{params['shrinkage']}", f"{params['interpolation']:g}"]
+    if params["interpolation"] == 0:
+        names = [params["base"], "0"]
+    return ", ".join(names + (["LDA"] if params["n_components"] else []))
+
+
 def errors_table(names, share, n_splits, first_split):
-    """Errors of all methods on all sets, mean ranks, and what the tuned metric chose."""
+    """Return the errors of all methods with their mean ranks, and the selected parameters."""
     table = Table(
         f"Error in per cent, {share:.0%} training samples: mean ± standard error of "
         f"{n_splits} splits",
@@ -103,7 +111,7 @@ def errors_table(names, share, n_splits, first_split):
     for name in names:
         data = load(name)
         if data is None:
-            progress(f"{name} is not on this machine: left out")
+            progress(f"{name} is not on this machine and is left out")
             continue
         errors = {method: [] for method in METHODS}
         picks = Counter()
@@ -113,7 +121,7 @@ def errors_table(names, share, n_splits, first_split):
                 error, pick = test_error(method, parts, seed)
                 found.append(100 * error)
                 if method == "CV":
-                    picks[f"{pick['shrinkage']}, {pick['interpolation']:g}"] += 1
+                    picks[selected(pick)] += 1
         means.append([np.mean(found) for found in errors.values()])
         cells = [
             f"{np.mean(found):.2f} ± {np.std(found, ddof=1) / np.sqrt(n_splits):.2f}"
@@ -128,7 +136,7 @@ def errors_table(names, share, n_splits, first_split):
 
 
 def times_table(names):
-    """Time of a fit, and of the tuned ones as multiples of it."""
+    """Return the time of a fit, and those of the tuned metrics as multiples of it."""
     table = Table(
         "Time of a fit: multiples of one GenerativeMetric, one thread",
         ["dataset", "samples", "features", "GenerativeMetric, ms", "CV, cv=None", "CV"],
@@ -154,7 +162,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=NAMES, metavar="set")
     parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--first-split", type=int, default=0)
+    parser.add_argument("--first-split", type=int, default=100)
     parser.add_argument("--shares", type=float, nargs="*", default=SHARES)
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="Classes .* have a single row")
@@ -164,7 +172,7 @@ def main():
         tables.append(table)
         picks.append(chosen)
     choice = Table(
-        "Parameters selected most often: shrinkage, interpolation (number of splits)",
+        "Selected most often: base, shrinkage, interpolation (number of splits)",
         ["dataset", *(f"{share:.0%}" for share in options.shares)],
     )
     for name in picks[0]:
