@@ -10,6 +10,7 @@ from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from genmetric._array_api import namespace, squared_norms
 from genmetric._parameters import ParameterRules, check_parameters
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ClassGaussians:
     """One Gaussian per class, stored in the form needed for evaluation.
+
+    The arrays can be those of another library; samples must then be arrays of the same library.
 
     Attributes
     ----------
@@ -87,21 +90,27 @@ class ClassGaussians:
     @property
     def n_classes(self) -> int:
         """Number of classes."""
-        return len(self.means)
+        return int(self.means.shape[0])
 
     def log_density(self, X: FloatArray) -> FloatArray:
         r"""Return the log-density of each class at each sample, shape (n_samples, n_classes)."""
-        out = np.empty((len(X), self.n_classes))
+        out = self._empty(X.shape[0], self.n_classes)
         for c in range(self.n_classes):
-            white = (X - self.means[c]) @ self.whiteners[c]
-            out[:, c] = self.log_scales[c] - 0.5 * np.einsum("ij,ij->i", white, white)
+            white = (X - self.means[c, :]) @ self.whiteners[c, :, :]
+            out[:, c] = self.log_scales[c] - 0.5 * squared_norms(white)
         return out
 
     def scaled_residuals(self, X: FloatArray) -> FloatArray:
         r"""Compute :math:`v_c = P_c(x - \mu_c)`, of shape (n_samples, n_classes, n_features)."""
-        out = np.empty((len(X), *self.means.shape))
+        out = self._empty(X.shape[0], *self.means.shape)
         for c in range(self.n_classes):
-            out[:, c] = (X - self.means[c]) @ self.precisions[c]
+            out[:, c, :] = (X - self.means[c, :]) @ self.precisions[c, :, :]
+        return out
+
+    def _empty(self, *shape: int) -> FloatArray:
+        """Allocate an array in the namespace of the models."""
+        xp = namespace(self.means)
+        out: FloatArray = xp.empty(shape, dtype=self.means.dtype, device=self.means.device)
         return out
 
     def gradient(self, X: FloatArray) -> FloatArray:
@@ -126,15 +135,18 @@ class ClassGaussians:
         ndarray of shape (n_samples, n_features, n_features)
             One symmetric matrix per sample.
         """
-        v = self.scaled_residuals(X)
+        xp, v = namespace(X), self.scaled_residuals(X)
         n_features = X.shape[1]
-        base = weights @ self.precisions.reshape(self.n_classes, -1)
-        outer = (v * weights[:, :, None]).transpose(0, 2, 1) @ v
-        return np.asarray(outer - base.reshape(-1, n_features, n_features))
+        base = weights @ xp.reshape(self.precisions, (self.n_classes, -1))
+        outer = xp.matrix_transpose(v * weights[:, :, None]) @ v
+        total: FloatArray = outer - xp.reshape(base, (-1, n_features, n_features))
+        return total
 
     def precision_size(self, weights: FloatArray) -> FloatArray:
         """Return the largest entry of each precision, weighted and summed, shape (n_samples,)."""
-        return np.asarray(np.abs(weights) @ np.abs(self.precisions).max(axis=(1, 2)))
+        xp = namespace(weights)
+        size: FloatArray = xp.abs(weights) @ xp.max(xp.abs(self.precisions), axis=(1, 2))
+        return size
 
 
 def fit_gaussians(

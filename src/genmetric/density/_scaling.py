@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genmetric._array_api import namespace
 from genmetric._chunks import row_chunks
 from genmetric._typing import AnyArray, FloatArray
 
@@ -65,10 +66,15 @@ class Scaling:
         return cls(center, float(2.0 ** np.round(np.log2(spread))))
 
     def apply(self, X: AnyArray) -> FloatArray:
-        """Return samples in these coordinates, float64."""
-        x = np.subtract(X, self.center, dtype=float)
+        """Return samples in these coordinates, float64, in the namespace of both."""
+        xp = namespace(X)
+        x: FloatArray
+        if xp is np:
+            x = np.subtract(X, self.center, dtype=float)
+        else:
+            x = xp.astype(X, self.center.dtype) - self.center
         x /= self.scale
-        return np.asarray(x)
+        return x
 
     @property
     def unit(self) -> float:

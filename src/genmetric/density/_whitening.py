@@ -31,7 +31,7 @@ class Whitening(Scaling):
 
     def apply(self, X: AnyArray) -> FloatArray:
         """Return samples in the whitened coordinates, float64."""
-        return np.asarray(super().apply(X) @ self.axes)
+        return super().apply(X) @ self.axes
 
     @property
     def unit(self) -> float:

@@ -46,10 +46,12 @@ class OwnEstimator(EstimatorForm):
         self._cells = cells
 
     def fitted(self, value: Any) -> dict[str, Any]:
-        """Return the attributes that are not parameters."""
+        """Return the attributes that are not parameters, with arrays of any library in NumPy."""
+        from genmetric._array_api import as_numpy, namespace
+
         parameters = value.get_params(deep=False)
         return {
-            name: item
+            name: item if namespace(item) is np else as_numpy(item)
             for name, item in value.__getstate__().items()
             if name not in parameters
             and (name.startswith("_") or name.endswith("_"))

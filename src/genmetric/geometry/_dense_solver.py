@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from genmetric._array_api import as_numpy, namespace, take_rows
 from genmetric._chunks import map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density._models import ClassModels
@@ -92,13 +93,14 @@ def dense_metric_sum(
     MetricSum
         Sum over these samples.
     """
+    xp = namespace(X)
     m, U = sample_metric_factors(models, X, log_priors, normalization)
-    U *= np.sqrt(m * weights[:, None])[:, None, :]
-    wide = U.transpose(1, 0, 2).reshape(X.shape[1], -1)
+    U *= xp.sqrt(m * weights[:, None])[:, None, :]
+    wide = xp.reshape(xp.permute_dims(U, (1, 0, 2)), (X.shape[1], -1))
     return MetricSum(
         wide @ wide.T,
-        float(weights.sum()),
-        float(weights @ (m**2).sum(axis=1)),
+        float(xp.sum(weights)),
+        float(weights @ xp.sum(m**2, axis=1)),
         float(weights @ count_floored(m)),
     )
 
@@ -115,15 +117,18 @@ def dense_chunks(rows: IntArray, n_features: int, n_classes: int) -> list[IntArr
 
 
 def sum_dense(problem: SumProblem, rows: IntArray | None = None) -> MetricSum:
-    """Sum the local metrics of samples by the dense solver; `rows` selects some of them."""
+    """Sum the local metrics of samples by the dense solver; `rows` selects some of them.
+
+    The computation is in the array namespace of the samples, and the result in NumPy.
+    """
     models, total = problem.models, problem.zero()
-    rows = np.arange(len(problem.X)) if rows is None else rows
+    rows = np.arange(problem.X.shape[0]) if rows is None else rows
 
     def work(chunk: IntArray) -> MetricSum:
         return dense_metric_sum(
             models,
             problem.samples(chunk),
-            problem.weights[chunk],
+            take_rows(problem.weights, chunk),
             problem.log_priors,
             problem.normalization,
         )
@@ -131,7 +136,7 @@ def sum_dense(problem: SumProblem, rows: IntArray | None = None) -> MetricSum:
     chunks = dense_chunks(rows, problem.n_features, models.n_classes)
     for part in map_chunks(work, chunks, problem.n_jobs):
         total = total.merge(part)
-    return total
+    return replace(total, total=as_numpy(total.total))
 
 
 #: Largest memory, in bytes, of local metrics that are kept for later iterations.

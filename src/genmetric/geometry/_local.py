@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
+from genmetric._array_api import as_floats, namespace
 from genmetric._typing import FloatArray
 
 #: Scale of a local metric: unit determinant, or trace equal to the number of features.
@@ -71,22 +72,30 @@ def sign_rule(
     ndarray of shape (..., n_features)
         Positive eigenvalues of the local metric.
     """
-    size = np.abs(eigenvalues)
-    level = ZERO_LEVEL * size.max(axis=-1, keepdims=True)
+    xp = namespace(eigenvalues)
+    size = xp.abs(eigenvalues)
+    level = ZERO_LEVEL * xp.max(size, axis=-1, keepdims=True)
     if rounding is not None:
-        level = np.maximum(level, np.asarray(rounding)[..., None])
+        level = xp.maximum(level, xp.asarray(rounding)[..., None])
     positive, negative = eigenvalues > level, eigenvalues < -level
-    times = np.ones(eigenvalues.shape[-1]) if multiplicities is None else multiplicities
-    n_positive = (positive @ times)[..., None]
-    n_negative = (negative @ times)[..., None]
-    m = size * np.where(positive, n_positive, np.where(negative, n_negative, 0))
-    top = m.max(axis=-1, keepdims=True)
-    m = np.where(positive | negative, m / np.where(top > 0, top, 1.0), floor)
-    m = np.where(top > 0, m, 1.0)
+    if multiplicities is None:
+        times = xp.ones(size.shape[-1], dtype=size.dtype, device=size.device)
+    else:
+        times = multiplicities
+    n_positive, n_negative = (
+        (as_floats(sign, size) @ times)[..., None] for sign in (positive, negative)
+    )
+    m = size * xp.where(positive, n_positive, xp.where(negative, n_negative, 0.0))
+    top = xp.max(m, axis=-1, keepdims=True)
+    m = xp.where(positive | negative, m / xp.where(top > 0, top, 1.0), floor)
+    m = xp.where(top > 0, m, 1.0)
+    n_features = float(xp.sum(times))
     if normalization == "trace":
-        return np.asarray(m / (m @ times / times.sum())[..., None])
-    log_m = np.log(m)
-    return np.asarray(np.exp(log_m - (log_m @ times / times.sum())[..., None]))
+        scaled: FloatArray = m / (m @ times / n_features)[..., None]
+        return scaled
+    log_m = xp.log(m)
+    unit: FloatArray = xp.exp(log_m - (log_m @ times / n_features)[..., None])
+    return unit
 
 
 def count_floored(m: FloatArray) -> FloatArray:
@@ -102,8 +111,10 @@ def count_floored(m: FloatArray) -> FloatArray:
     ndarray of shape (...)
         Number of eigenvalues at the floor.
     """
-    ratio = m / (FLOOR * m.max(axis=-1, keepdims=True))
-    return np.asarray((np.abs(ratio - 1) < 1e-6).sum(axis=-1))
+    xp = namespace(m)
+    ratio = m / (FLOOR * xp.max(m, axis=-1, keepdims=True))
+    count: FloatArray = xp.sum(as_floats(xp.abs(ratio - 1) < 1e-6, m), axis=-1)
+    return count
 
 
 def local_metric_factors(
@@ -130,11 +141,12 @@ def local_metric_factors(
         Eigenvectors in columns.
     """
     # Only ratios matter: a size of one keeps LAPACK away from overflow.
-    size = np.abs(phi).max(axis=(-2, -1), keepdims=True)
-    if not np.isfinite(size).all():
+    xp = namespace(phi)
+    size = xp.max(xp.abs(phi), axis=(-2, -1), keepdims=True)
+    if not bool(xp.all(xp.isfinite(size))):
         raise ValueError("Phi is not finite. Check X and the class models for NaN.")
-    size = np.where(size > 0, size, 1.0)
-    eigenvalues, U = np.linalg.eigh(phi / size)
+    size = xp.where(size > 0, size, 1.0)
+    eigenvalues, U = xp.linalg.eigh(phi / size)
     level = None if rounding is None else rounding / size[..., 0, 0]
     return sign_rule(eigenvalues, rounding=level, normalization=normalization), U
 

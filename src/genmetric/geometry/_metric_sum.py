@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genmetric._array_api import computed_like, take_rows
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density._models import ClassModels
 from genmetric.density._scaling import Scaling
@@ -87,7 +88,8 @@ class SumProblem:
     models : ClassModels
         Class models, in the coordinates of `frame`.
     X : ndarray of shape (n_samples, n_features)
-        Samples in input space.
+        Samples in input space. For the dense solver they can be an array of another library, of
+        which all other arrays must be too.
     frame : Scaling
         Coordinates of the models.
     weights : ndarray of shape (n_samples,)
@@ -121,8 +123,9 @@ class SumProblem:
 
     def samples(self, rows: IntArray | slice) -> FloatArray:
         """Return samples in the coordinates of the models."""
-        return self.frame.apply(self.X[rows])
+        return self.frame.apply(take_rows(self.X, rows))
 
     def zero(self) -> MetricSum:
         """Return the sum over no samples."""
-        return MetricSum(np.zeros((self.n_features, self.n_features)), 0.0, 0.0)
+        zeros = np.zeros((self.n_features, self.n_features))
+        return MetricSum(computed_like(zeros, self.X), 0.0, 0.0)

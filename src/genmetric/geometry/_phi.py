@@ -7,12 +7,16 @@ For any number of classes the first-order bias of the nearest-neighbour error is
 
 and the weights sum to zero. A local metric does not change with the scale or the sign of Phi, so
 only ratios of the weights matter, and densities are never formed.
+
+The functions that a fit needs compute in the array namespace of their arguments: NumPy, or that of
+another library under scikit-learn's array API dispatch.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from genmetric._array_api import computed_like, namespace, set_entries
 from genmetric._typing import FloatArray
 from genmetric.density._models import ClassModels
 from genmetric.geometry._local import ZERO_LEVEL
@@ -47,28 +51,28 @@ def curvature_weights(log_joint: FloatArray) -> FloatArray:
     ndarray of shape (n_samples, n_classes)
         Weights with largest absolute value one and sum zero.
     """
-    n_samples = len(log_joint)
-    if not np.isfinite(log_joint).all():
+    xp = namespace(log_joint)
+    if not bool(xp.all(xp.isfinite(log_joint))):
         raise ValueError(
             "The log-density of a class is not finite, because a sample is very far from every class "
             "or a class model returns NaN. Check X for outliers."
         )
-    every = np.arange(n_samples)
-    first = np.argmax(log_joint, axis=1)
-    masked = log_joint.copy()
-    masked[every, first] = -np.inf
-    second = np.argmax(masked, axis=1)
-    below_first = log_joint - log_joint[every, first][:, None]
-    r, delta = np.exp(below_first), -np.expm1(below_first)
-    s = np.exp(masked - masked[every, second][:, None])  # zero for the first class
-    r[every, first] = 0.0
-    rest = (r * delta).sum(axis=1, keepdims=True)
-    w = s * (delta * (1 + r.sum(axis=1, keepdims=True)) - rest)
-    w[every, first] = -(s * delta).sum(axis=1)
-    largest = np.abs(w).max(axis=1)
+    first, top = xp.argmax(log_joint, axis=1), xp.max(log_joint, axis=1, keepdims=True)
+    masked = set_entries(xp.asarray(log_joint, copy=True), first, -np.inf)
+    below_first = log_joint - top
+    r, delta = set_entries(xp.exp(below_first), first, 0.0), -xp.expm1(below_first)
+    s = xp.exp(masked - xp.max(masked, axis=1, keepdims=True))  # zero for the first class
+    rest = xp.sum(r * delta, axis=1, keepdims=True)
+    w = s * (delta * (1 + xp.sum(r, axis=1, keepdims=True)) - rest)
+    w = set_entries(w, first, -xp.sum(s * delta, axis=1))
+    largest = xp.max(xp.abs(w), axis=1, keepdims=True)
     tied = largest == 0
-    w[tied, first[tied]], w[tied, second[tied]] = -1.0, 1.0
-    return np.asarray(w / np.where(tied, 1.0, largest)[:, None])
+    if bool(xp.any(tied)):
+        pair = set_entries(xp.asarray(w, copy=True), first, -1.0)
+        pair = set_entries(pair, xp.argmax(masked, axis=1), 1.0)
+        w = xp.where(tied, pair, w)
+    weights: FloatArray = w / xp.where(tied, 1.0, largest)
+    return weights
 
 
 def two_class_weights(n_samples: int) -> FloatArray:
@@ -96,7 +100,8 @@ def phi_weights(
         See :func:`curvature_weights`; no density is evaluated for two classes.
     """
     if models.n_classes == 2:
-        return two_class_weights(len(X))
+        weights: FloatArray = computed_like(two_class_weights(X.shape[0]), X)
+        return weights
     log_joint = models.log_density(X)
     return curvature_weights(log_joint if log_priors is None else log_joint + log_priors)
 
@@ -150,7 +155,10 @@ def rounding_level(size: FloatArray, terms: FloatArray) -> FloatArray:
         Eigenvalues up to this level are rounding errors.
     """
     cancelled = size < CANCELLATION * terms
-    return np.asarray(terms * np.where(cancelled, CANCELLED_ROUNDING, ROUNDING))
+    level: FloatArray = namespace(terms).where(
+        cancelled, terms * CANCELLED_ROUNDING, terms * ROUNDING
+    )
+    return level
 
 
 def phi_and_rounding(
@@ -175,15 +183,15 @@ def phi_and_rounding(
         Eigenvalues of Phi up to this absolute value are rounding errors of the precisions that Phi
         is a difference of.
     """
-    weights = phi_weights(models, X, log_priors)
+    xp, weights = namespace(X), phi_weights(models, X, log_priors)
     matrices = models.weighted_curvature(X, weights)
-    if not np.isfinite(matrices).all():
+    if not bool(xp.all(xp.isfinite(matrices))):
         raise ValueError(
             "Phi is not finite: samples are so far from the classes that squares overflow. Check X "
             "for outliers."
         )
-    matrices = (matrices + matrices.transpose(0, 2, 1)) / 2
-    size = np.abs(matrices).max(axis=(1, 2))
+    matrices = (matrices + xp.matrix_transpose(matrices)) / 2
+    size = xp.max(xp.abs(matrices), axis=(1, 2))
     return matrices, rounding_level(size, models.precision_size(weights))
 
 

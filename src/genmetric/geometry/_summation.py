@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from genmetric._array_api import computed_like
 from genmetric._typing import AnyArray, FloatArray
 from genmetric.density._gaussian import ClassGaussians
 from genmetric.density._low_rank import LowRankGaussians
@@ -197,7 +198,7 @@ def sum_local_metrics(
         models,
         X,
         frame,
-        np.ones(n_samples) if weights is None else weights,
+        computed_like(np.ones(n_samples) if weights is None else weights, X),
         log_priors,
         normalization,
         tol,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genmetric._array_api import take_rows
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import check_weights, encode_classes
 from genmetric.density._factored_statistics import AnyStatistics, FactoredStatistics
@@ -165,28 +166,29 @@ def average_metrics(plan: MetricPlan, samples: TrainingSamples) -> Average:
         The average, with weights over all samples that were passed.
     """
     spec, x, weights = plan.spec, samples.x, samples.average
+    n_samples = x.shape[0]
     given = None
     if isinstance(spec.combination, GivenWeights) and weights is not None:
         given = samples.spread(weights / weights.sum())
     if spec.max_samples == "auto":
         return Average(*sample_until_precise(plan.metric_sum, x, weights, plan.rng), given)
-    limit = plan.default_limit(len(x))
+    limit = plan.default_limit(n_samples)
     if limit is not None:
         total, stderr = sample_until_precise(plan.metric_sum, x, weights, plan.rng, limit)
         average = Average(total, stderr, given)
-        warn_limited(average, len(x))
+        warn_limited(average, n_samples)
         return average
-    n_draws = spec.n_draws(len(x))
+    n_draws = spec.n_draws(n_samples)
     if n_draws is not None:
         warn_few_features(x.shape[1])
     if spec.combination.by_density:
-        rows = draw_samples(len(x), n_draws, None, plan.rng)
+        rows = draw_samples(n_samples, n_draws, None, plan.rng)
         found = average_by_density(plan, x, samples.frequency, samples.held_out, rows)
         assert found.weights is not None
         spread = samples.spread(found.weights, rows)
         return Average(found.total, found.stderr, spread, found.changes, found.bandwidths)
-    rows = draw_samples(len(x), n_draws, weights, plan.rng)
+    rows = draw_samples(n_samples, n_draws, weights, plan.rng)
     if rows is None:
         return Average(plan.metric_sum(x, weights), 0.0, given)
-    total = plan.metric_sum(x[rows])
-    return Average(total, total.relative_stderr(len(x) if weights is None else np.inf), given)
+    total = plan.metric_sum(take_rows(x, rows))
+    return Average(total, total.relative_stderr(n_samples if weights is None else np.inf), given)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from genmetric._array_api import computed_like, record_like
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import check_n_components, encode_classes
 from genmetric._warnings import warn_user
@@ -178,6 +179,16 @@ class MetricPlan:
             n_total=self.n_samples,
             normalization=self.spec.normalization,
             n_jobs=self.spec.n_jobs,
+        )
+
+    def on_arrays(self, X: Any) -> MetricPlan:
+        """Return the plan with coordinates and class models in the namespace and device of `X`."""
+        log_priors = None if self.log_priors is None else computed_like(self.log_priors, X)
+        return replace(
+            self,
+            frame=record_like(self.frame, X),
+            models=record_like(self.models, X),
+            log_priors=log_priors,
         )
 
     def default_limit(self, n_samples: int) -> int | None:
@@ -372,6 +383,18 @@ def set_attributes(estimator: object, attributes: dict[str, Any]) -> None:
     """Set fitted attributes, and remove those of an earlier fit."""
     clear_attributes(estimator)
     vars(estimator).update(attributes)
+
+
+#: Attributes that are arrays of the library of X.
+ARRAYS = ("means_", "covariances_", "components_", "metric_", "weights_")
+
+
+def arrays_like(attributes: dict[str, Any], X: Any) -> dict[str, Any]:
+    """Return fitted attributes with arrays in the namespace and device of `X`."""
+    return {
+        name: computed_like(value, X) if name in ARRAYS else value
+        for name, value in attributes.items()
+    }
 
 
 def clear_attributes(estimator: object) -> None:

@@ -11,6 +11,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from genmetric._array_api import (
+    as_numpy,
+    dispatch_namespace,
+    float_dtypes,
+    host_array,
+    take_rows,
+)
 from genmetric._chunks import one_blas_thread
 from genmetric._logging import log_progress
 from genmetric._parameters import ParameterRules, check_parameters
@@ -20,6 +27,7 @@ from genmetric._validation import check_n_components, check_weights, form_points
 from genmetric.metric._averaging import average_metrics, plan_in_memory, select_samples
 from genmetric.metric._density_weighting import HeldOut
 from genmetric.metric._fitting import (
+    arrays_like,
     clear_attributes,
     fitted_attributes,
     set_attributes,
@@ -238,7 +246,12 @@ class GenerativeMetric(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training samples, or indices of samples if there is a `preprocessor`.
+            Training samples, or indices of samples if there is a `preprocessor`. Arrays of other
+            libraries, such as torch tensors, are supported if scikit-learn's
+            ``array_api_dispatch`` is on: class models are fitted in NumPy, local metrics are
+            computed by the dense solver in the library and on the device of X, and fitted
+            attributes (except `classes_`) are arrays of that library. ``solver="auto"`` selects the
+            dense solver then.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -256,16 +269,26 @@ class GenerativeMetric(
         self : GenerativeMetric
             The fitted estimator.
         """
-        spec = self._specification()
-        x, labels = self._labelled_samples(X, y)
+        spec, xp = self._specification(), dispatch_namespace(X)
+        if xp is not None:
+            spec = spec.on_arrays(xp.__name__)
+        x, labels = self._labelled_samples(X, y, xp=xp)
         check_classification_targets(labels)
-        weight = None if sample_weight is None else check_weights(sample_weight, len(x))
+        weight = sample_weight
+        if weight is not None:
+            weight = check_weights(host_array(weight), x.shape[0])
         held_out = self._held_out_samples(spec, X_val, y_val)
-        samples = select_samples(spec, x, labels, weight, held_out, type(self).__name__)
+        samples = select_samples(spec, as_numpy(x), labels, weight, held_out, type(self).__name__)
         with one_blas_thread():
+            # Class models in NumPy, local metrics in the library of X.
             plan = plan_in_memory(spec, samples)
-            average = average_metrics(plan, samples)
-            set_attributes(self, fitted_attributes(plan, average))
+            if xp is None:
+                attributes = fitted_attributes(plan, average_metrics(plan, samples))
+            else:
+                rows = replace(samples, x=take_rows(x, samples.kept))
+                average = average_metrics(plan.on_arrays(x), rows)
+                attributes = arrays_like(fitted_attributes(plan, average), x)
+            set_attributes(self, attributes)
         if self.verbose:
             sizes = f"{len(samples.x)} samples, {x.shape[1]} features, {len(plan.classes)} classes"
             rounds = f", {self.n_iter_} iterations" if spec.combination.by_density else ""
@@ -388,11 +411,14 @@ class GenerativeMetric(
         check_parameters(self)
         return FitSpecification.of(self.get_params(deep=False))
 
-    def _labelled_samples(self, X: Any, y: Any, *, reset: bool = True) -> tuple[AnyArray, AnyArray]:
-        """Validate samples and class labels."""
+    def _labelled_samples(
+        self, X: Any, y: Any, *, reset: bool = True, xp: Any = None
+    ) -> tuple[Any, AnyArray]:
+        """Validate samples and class labels; samples stay in the array namespace `xp`, if any."""
         refuse_lazy(y, "y")
-        X = form_points(X, self.preprocessor, self)
-        x, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
+        X = form_points(X if xp is not None else host_array(X), self.preprocessor, self)
+        dtypes = float_dtypes(np if xp is None else xp)
+        x, labels = validate_data(self, X, host_array(y), dtype=dtypes, reset=reset)
         return x, labels
 
     def _held_out_samples(self, spec: FitSpecification, X_val: Any, y_val: Any) -> HeldOut | None:
@@ -404,7 +430,7 @@ class GenerativeMetric(
             held_out = HeldOut(*self._labelled_samples(X_val, y_val, reset=False))
             check_classification_targets(held_out.labels)
             return held_out
-        X_val = form_points(X_val, self.preprocessor, self)
+        X_val = form_points(host_array(X_val), self.preprocessor, self)
         x = validate_data(self, X_val, dtype=[np.float64, np.float32], reset=False)
         return HeldOut(x, None)
 
@@ -419,4 +445,5 @@ class GenerativeMetric(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        tags.array_api_support = True
         return tags

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._array_api import dispatch_namespace, float_dtypes, like
+from genmetric._array_api import as_numpy, dispatch_namespace, float_dtypes, like
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import cast_finite, form_points, refuse_lazy
 from genmetric.metric._torch import linear_layer
@@ -35,6 +35,33 @@ def fitted_samples(estimator: BaseEstimator, X: Any) -> AnyArray:
     check_is_fitted(estimator, "components_")
     X = form_points(X, getattr(estimator, "preprocessor", None), estimator)
     return np.asarray(validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False))
+
+
+def numpy_components(estimator: Any, method: str) -> FloatArray:
+    """Return `components_` as a NumPy array, for a method that was given NumPy arrays.
+
+    As in scikit-learn, arrays of different libraries are an error under array API dispatch.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted estimator.
+    method : str
+        Name of its method, for the error.
+
+    Returns
+    -------
+    ndarray of shape (n_components, n_features)
+        The factor.
+    """
+    xp = dispatch_namespace(estimator.components_)
+    if xp is not None:
+        raise ValueError(
+            f"Inputs passed to {type(estimator).__name__}.{method}() must use the same namespace and "
+            f"the same device as those passed to fit(), {xp.__name__}; got NumPy or an array-like. "
+            "Convert X, or switch array_api_dispatch off."
+        )
+    return as_numpy(estimator.components_)
 
 
 class LinearMapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -69,14 +96,15 @@ class LinearMapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             x = validate_data(self, X, dtype=float_dtypes(xp), reset=False)
             return x @ like(xp, self.components_.T, x)
         x = fitted_samples(self, X)
+        L = numpy_components(self, "transform")
         with np.errstate(over="ignore", invalid="ignore"):
             # The factor may exceed the range of float32 even if the result does not.
-            z = x @ self.components_.T.astype(x.dtype, copy=False)
+            z = x @ L.T.astype(x.dtype, copy=False)
             if not np.isfinite(z).all():
-                z = cast_finite(x.astype(float) @ self.components_.T, x.dtype, "Images")
+                z = cast_finite(x.astype(float) @ L.T, x.dtype, "Images")
         return z
 
-    def inverse_transform(self, X: ArrayLike) -> FloatArray:
+    def inverse_transform(self, X: ArrayLike) -> Any:
         """Map samples back from the space of the metric, if `components_` is square.
 
         Parameters
@@ -87,21 +115,25 @@ class LinearMapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Samples in input space.
+            Samples in input space. Arrays of other libraries give the same kind if scikit-learn's
+            ``array_api_dispatch`` is on.
         """
         check_is_fitted(self, "components_")
-        L = self.components_
+        xp, L = dispatch_namespace(X), self.components_
         if L.shape[0] != L.shape[1]:
             raise ValueError(
                 f"components_ has shape {L.shape}: {L.shape[1] - L.shape[0]} dimensions were "
                 "dropped and cannot be restored. Fit with n_components=None."
             )
         refuse_lazy(X)
-        z = check_array(X, dtype=[np.float64, np.float32])
+        z = check_array(X, dtype=float_dtypes(np if xp is None else xp))
         if z.shape[1] != L.shape[0]:
             raise ValueError(
                 f"X has {z.shape[1]} columns, but the metric's space has {L.shape[0]}."
             )
+        if xp is not None:
+            return xp.linalg.solve(like(xp, L, z), z.T).T
+        L = numpy_components(self, "inverse_transform")
         return np.asarray(np.linalg.solve(L, z.T.astype(float)).T.astype(z.dtype))
 
     def to_torch(self, *, dtype: str = "float32") -> Any:
@@ -119,7 +151,7 @@ class LinearMapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             be trained further.
         """
         check_is_fitted(self, "components_")
-        return linear_layer(self.components_, None, dtype)
+        return linear_layer(as_numpy(self.components_), None, dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -146,7 +178,7 @@ class MahalanobisMixin:
             A copy of ``components_.T @ components_``.
         """
         check_is_fitted(self, "components_")
-        return np.asarray(self.components_.T @ self.components_)
+        return self.components_.T @ self.components_
 
     def get_metric(self) -> Callable[..., float]:
         """Return the metric as a function of two samples, which a later fit does not change.
@@ -158,7 +190,7 @@ class MahalanobisMixin:
             estimators. Transforming the samples first is about a thousand times faster.
         """
         check_is_fitted(self, "components_")
-        factor = np.atleast_2d(np.array(self.components_))
+        factor = np.atleast_2d(np.array(as_numpy(self.components_)))
 
         def metric(u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
             a, b = (np.atleast_1d(np.squeeze(np.asarray(p, float))) for p in (u, v))
@@ -194,7 +226,7 @@ class MahalanobisMixin:
         formed = form_points(pairs, getattr(self, "preprocessor", None), self, per_tuple=2)
         formed = check_array(formed, dtype=np.float64, allow_nd=True, ensure_2d=False)
         self._check_pair_features(formed.shape[2])
-        difference = (formed[:, 1] - formed[:, 0]) @ self.components_.T
+        difference = (formed[:, 1] - formed[:, 0]) @ numpy_components(self, "pair_distance").T
         # Scaled by the largest entry, because the square of 1e160 is infinite.
         size = np.abs(difference).max(axis=1, keepdims=True, initial=0.0)
         size[size == 0] = 1.0

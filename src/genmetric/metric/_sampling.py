@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.utils.random import sample_without_replacement
 
+from genmetric._array_api import take_rows
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._warnings import warn_user
 from genmetric.geometry._summation import MetricSum
@@ -90,7 +91,7 @@ def sample_until_precise(
     stderr : float
         Relative standard error of the mean; zero if all samples were needed.
     """
-    n_samples = len(X)
+    n_samples = int(X.shape[0])
     warn_few_features(X.shape[1])
     if weights is None:
         order, population = rng.permutation(n_samples), float(n_samples)
@@ -100,16 +101,16 @@ def sample_until_precise(
     start, stop = 0, FIRST_SAMPLE
     end = n_samples if limit is None else min(limit, n_samples)
     while stop < end:
-        part = metric_sum(X[np.sort(order[start:stop])])
+        part = metric_sum(take_rows(X, np.sort(order[start:stop])))
         total = part if total is None else total.merge(part)
         stderr = total.relative_stderr(population)
         if stderr <= AUTO_STDERR:
             return total, stderr
         start, stop = stop, 2 * stop
     if end < n_samples:
-        part = metric_sum(X[np.sort(order[start:end])])
+        part = metric_sum(take_rows(X, np.sort(order[start:end])))
         total = part if total is None else total.merge(part)
         return total, total.relative_stderr(population)
     if total is None or weights is not None:
         return metric_sum(X, weights), 0.0
-    return total.merge(metric_sum(X[np.sort(order[start:])])), 0.0
+    return total.merge(metric_sum(take_rows(X, np.sort(order[start:])))), 0.0

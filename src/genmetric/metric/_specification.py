@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal
 
@@ -171,6 +171,38 @@ class FitSpecification:
                 f'{method} does not support max_samples="auto", which draws samples in random order '
                 "from memory. Give a number or a fraction of samples."
             )
+
+    def on_arrays(self, library: str) -> FitSpecification:
+        """Return the specification of a fit on arrays of another library than NumPy.
+
+        Only the dense solver computes in other libraries. ``"auto"`` therefore selects it.
+
+        Parameters
+        ----------
+        library : str
+            Name of the array namespace, for errors.
+
+        Returns
+        -------
+        FitSpecification
+            The specification with ``solver="dense"``.
+        """
+        advice = (
+            f"in the array namespace {library}. Convert X to NumPy for this fit, or switch "
+            "array_api_dispatch off."
+        )
+        if self.solver == "resolvent":
+            raise ValueError(
+                f'solver="resolvent" does not compute in the array namespace {library}. Use '
+                'solver="dense", or convert X to NumPy.'
+            )
+        if not self.class_models.is_gaussian:
+            raise ValueError(
+                f"class_model={self.class_models.class_model!r} does not compute {advice}"
+            )
+        if self.combination.by_density:
+            raise ValueError(f"combination={self.combination!r} does not compute {advice}")
+        return replace(self, solver="dense")
 
     def check_validation(self, X_val: Any, y_val: Any, given: Any) -> None:
         """Raise a ValueError if validation samples have no use for the `given` combination."""

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
+from genmetric._array_api import host_array
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import codes_among, form_points, refuse_lazy
 from genmetric.density._factored_statistics import AnyStatistics, model_statistics
@@ -248,15 +249,19 @@ def labelled_batch(
     refuse_lazy(y, "y")
     # First of all, because an empty batch with labels is inconsistent, not empty.
     check_consistent_length(X, y)
+    X = host_array(X)
     if len(X) == 0:
         return None
     X = form_points(X, estimator.preprocessor, estimator)
-    x, labels = validate_data(estimator, X, y, dtype=[np.float64, np.float32], reset=reset)
+    x, labels = validate_data(
+        estimator, X, host_array(y), dtype=[np.float64, np.float32], reset=reset
+    )
     return _contiguous(x), labels
 
 
 def batch_samples(estimator: BaseEstimator, X: Any) -> AnyArray:
     """Return the validated samples of a batch of a later pass."""
+    X = host_array(X)
     if len(X) == 0:
         return np.empty((0, estimator.n_features_in_))
     X = form_points(X, estimator.preprocessor, estimator)
