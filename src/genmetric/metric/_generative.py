@@ -23,19 +23,17 @@ from genmetric._logging import log_progress
 from genmetric._parameters import ParameterRules, check_parameters
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike
-from genmetric._validation import check_n_components, check_weights, form_points, refuse_lazy
+from genmetric._validation import check_weights, form_points, refuse_lazy
 from genmetric.metric._averaging import average_metrics, plan_in_memory, select_samples
 from genmetric.metric._density_weighting import HeldOut
 from genmetric.metric._fitting import (
     arrays_like,
-    clear_attributes,
     fitted_attributes,
     set_attributes,
 )
 from genmetric.metric._local_geometry import LocalGeometryMixin
 from genmetric.metric._mahalanobis import LinearMapMixin, MahalanobisMixin
 from genmetric.metric._online import OnlineMixin
-from genmetric.metric._reservoir import RESERVOIR_SIZE, Reservoir
 from genmetric.metric._specification import (
     DEFAULT_NORMALIZATION,
     METRIC_RULES,
@@ -43,9 +41,7 @@ from genmetric.metric._specification import (
 )
 from genmetric.metric._streaming import (
     BatchSource,
-    ClassTally,
     average_batches,
-    class_names,
     plan_batches,
 )
 
@@ -345,67 +341,6 @@ class GenerativeMetric(
             set_attributes(self, fitted_attributes(plan, average))
         return self
 
-    @restore_on_error
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
-    ) -> GenerativeMetric:
-        """Update the metric with more samples.
-
-        The Gaussians are those of all samples seen so far, exactly. The local metrics are averaged
-        over a uniform random sample of them, of `max_samples` samples if that is an integer and
-        4096 otherwise; `metric_stderr_` is the standard error of that average. (With
-        ``base="pooled"`` and ``shrinkage="auto"``, the amount of shrinkage is estimated from the
-        same random sample.) The first call, and a call after `fit`, discards earlier samples.
-
-        A call merges the statistics of the batch with those of the earlier ones. The metric is
-        computed, with the parameters of the last call, when a fitted attribute is first read or
-        used (by `transform`, for example), so that a call does not take the time of a fit.
-        Warnings about the class models are given then. If the covariance matrices of all classes
-        would take more than 32 MB, classes with fewer samples than features are stored as their
-        centred samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        classes : array-like of shape (n_classes,), default=None
-            All class names; used in the first call only. Without it, classes are added as they
-            occur.
-
-        Returns
-        -------
-        self : GenerativeMetric
-            The estimator, fitted on all samples seen so far. The metric is Euclidean until samples
-            of two classes have been seen.
-        """
-        spec = self._specification()
-        spec.check_streaming("partial_fit")
-        stream = getattr(self, "_stream", None)
-        x, labels = self._labelled_samples(X, y, reset=stream is None)
-        if stream is None:
-            names = None if classes is None else class_names(np.asarray(classes))
-            whole = spec.n_draws(RESERVOIR_SIZE) if isinstance(spec.max_samples, int) else None
-            tally, reservoir = None, Reservoir(whole or RESERVOIR_SIZE, spec.rng())
-        else:
-            tally, reservoir = stream[0], replace(stream[1])  # the old one stays if a step fails
-            names = tally.classes if tally.fixed else None
-        with one_blas_thread():
-            new = ClassTally.of(x, labels, classes=names, n_jobs=spec.n_jobs)
-            tally = new if tally is None else tally.merge(new)
-            reservoir.add(x, labels)
-        seen = tally.classes[tally.stats.count > 0]
-        if len(seen) < 2:
-            self._set_euclidean(tally)
-        else:
-            check_n_components(spec.n_components, x.shape[1])
-            spec.log_priors(len(seen))  # raises if they are not valid
-            self._defer_attributes(spec)
-            self.classes_ = seen
-        self._stream = tally, reservoir
-        return self
-
     def _specification(self) -> FitSpecification:
         """Validate the parameters."""
         check_parameters(self)
@@ -433,14 +368,6 @@ class GenerativeMetric(
         X_val = form_points(host_array(X_val), self.preprocessor, self)
         x = validate_data(self, X_val, dtype=[np.float64, np.float32], reset=False)
         return HeldOut(x, None)
-
-    def _set_euclidean(self, tally: ClassTally) -> None:
-        """Set the fitted attributes while samples of a single class have been seen."""
-        clear_attributes(self)
-        self.classes_ = tally.classes
-        self.metric_ = np.eye(tally.stats.mean.shape[1])
-        self.components_ = self.metric_[: self.n_components]
-        self.metric_stderr_, self.n_iter_ = np.inf, 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

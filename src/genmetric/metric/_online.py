@@ -7,13 +7,15 @@ attribute averages the local metrics, once for all batches since the last access
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from genmetric._chunks import one_blas_thread
-from genmetric._typing import AnyArray, FloatArray
-from genmetric._validation import codes_among
+from genmetric._rollback import restore_on_error
+from genmetric._typing import AnyArray, ArrayLike, FloatArray
+from genmetric._validation import check_n_components, codes_among
 from genmetric.density._factored_statistics import AnyStatistics, model_statistics
 from genmetric.density._scaling import Scaling
 from genmetric.density._whitening import fourth_moments
@@ -25,9 +27,9 @@ from genmetric.metric._fitting import (
     fitted_attributes,
     plan_fit,
 )
-from genmetric.metric._reservoir import Reservoir
+from genmetric.metric._reservoir import RESERVOIR_SIZE, Reservoir
 from genmetric.metric._specification import FitSpecification
-from genmetric.metric._streaming import ClassTally, FourthPass
+from genmetric.metric._streaming import ClassTally, FourthPass, class_names
 
 
 def reservoir_fourth_moments(reservoir: Reservoir, classes: AnyArray) -> FourthPass:
@@ -91,13 +93,89 @@ def stream_attributes(
 
 
 class OnlineMixin:
-    """Fitted attributes that are computed from a stream when one of them is first read."""
+    """`partial_fit`, and fitted attributes that are computed when one of them is first read."""
 
     #: Tally and reservoir of `partial_fit`; None after `fit`.
     _stream: tuple[ClassTally, Reservoir] | None
 
     #: Parameters of the last `partial_fit`, only while the attributes have not been computed.
     _pending: FitSpecification
+
+    if TYPE_CHECKING:  # defined by the estimator
+        n_components: int | None
+
+        def _specification(self) -> FitSpecification: ...
+
+        def _labelled_samples(
+            self, X: Any, y: Any, *, reset: bool = True
+        ) -> tuple[AnyArray, AnyArray]: ...
+
+    @restore_on_error
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+        """Update the metric with more samples.
+
+        The Gaussians are those of all samples seen so far, exactly. The local metrics are averaged
+        over a uniform random sample of them, of `max_samples` samples if that is an integer and
+        4096 otherwise; `metric_stderr_` is the standard error of that average. (With
+        ``base="pooled"`` and ``shrinkage="auto"``, the amount of shrinkage is estimated from the
+        same random sample.) The first call, and a call after `fit`, discards earlier samples.
+
+        A call merges the statistics of the batch with those of the earlier ones. The metric is
+        computed, with the parameters of the last call, when a fitted attribute is first read or
+        used (by `transform`, for example), so that a call does not take the time of a fit.
+        Warnings about the class models are given then. If the covariance matrices of all classes
+        would take more than 32 MB, classes with fewer samples than features are stored as their
+        centred samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like of shape (n_classes,), default=None
+            All class names; used in the first call only. Without it, classes are added as they
+            occur.
+
+        Returns
+        -------
+        self : object
+            The estimator, fitted on all samples seen so far. The metric is Euclidean until samples
+            of two classes have been seen.
+        """
+        spec = self._specification()
+        spec.check_streaming("partial_fit")
+        stream = getattr(self, "_stream", None)
+        x, labels = self._labelled_samples(X, y, reset=stream is None)
+        if stream is None:
+            names = None if classes is None else class_names(np.asarray(classes))
+            whole = spec.n_draws(RESERVOIR_SIZE) if isinstance(spec.max_samples, int) else None
+            tally, reservoir = None, Reservoir(whole or RESERVOIR_SIZE, spec.rng())
+        else:
+            tally, reservoir = stream[0], replace(stream[1])  # the old one stays if a step fails
+            names = tally.classes if tally.fixed else None
+        with one_blas_thread():
+            new = ClassTally.of(x, labels, classes=names, n_jobs=spec.n_jobs)
+            tally = new if tally is None else tally.merge(new)
+            reservoir.add(x, labels)
+        seen = tally.classes[tally.stats.count > 0]
+        if len(seen) < 2:
+            self._set_euclidean(tally)
+        else:
+            check_n_components(spec.n_components, x.shape[1])
+            spec.log_priors(len(seen))  # raises if they are not valid
+            self._defer_attributes(spec)
+            self.classes_ = seen
+        self._stream = tally, reservoir
+        return self
+
+    def _set_euclidean(self, tally: ClassTally) -> None:
+        """Set the fitted attributes while samples of a single class have been seen."""
+        clear_attributes(self)
+        self.classes_ = tally.classes
+        self.metric_ = np.eye(tally.stats.mean.shape[1])
+        self.components_ = self.metric_[: self.n_components]
+        self.metric_stderr_, self.n_iter_ = np.inf, 1
 
     def _defer_attributes(self, spec: FitSpecification) -> None:
         """Remove the fitted attributes, to be computed when one of them is read."""
