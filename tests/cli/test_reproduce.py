@@ -107,9 +107,17 @@ def test_invalid_options_give_one_line(words, text, tmp_path, monkeypatch, capsy
 
 @pytest.mark.usefixtures("offline")
 def test_datasets(tmp_path):
-    done = CliRunner().invoke(datasets, [], standalone_mode=False, env={"COLUMNS": "120"})
+    done = CliRunner().invoke(datasets, [], standalone_mode=False, env={"COLUMNS": "40"})
     assert done.exception is None
-    for word in ("three_normal", "1500", "generated", "Bayes error", "heart.csv.gz", "letter"):
+    for word in (
+        "aquatic_toxicity",
+        "three_normal",
+        "1500",
+        "generated",
+        "Bayes error",
+        "heart.csv.gz",
+        "letter",
+    ):
         assert word in done.output
     there = CliRunner().invoke(datasets, ["--data-dir", str(tmp_path)], standalone_mode=False)
     assert there.exception is None

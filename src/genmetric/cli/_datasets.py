@@ -14,38 +14,28 @@ import click
 @click.option("--check", is_flag=True, help="Read every dataset and verify its shape and checksum.")
 def datasets(data_dir: str | None, check: bool) -> None:
     """List the datasets: samples, features, classes (or "number") and source."""
-    from genmetric._optional import import_optional
     from genmetric.datasets import CATALOGUE, find_dataset, list_datasets, load_dataset
 
-    table = import_optional("rich.table", "cli").Table()
-    for column, side in (
-        ("name", "left"),
-        ("samples", "right"),
-        ("features", "right"),
-        ("classes", "right"),
-        ("available", "left"),
-        ("source", "left"),
-    ):
-        table.add_column(column, justify=side)
+    # Plain text: names are copied from here, so they are never shortened to the terminal.
+    width = max(map(len, list_datasets()))
+    line = f"{{:<{width}}}  {{:>7}}  {{:>8}}  {{:>7}}  {{:<9}}  {{}}"
+    head = line.format("name", "samples", "features", "classes", "available", "source")
+    click.echo(f"{head}\n{'-' * 79}")
     notes = []
     for name in list_datasets():
         record = CATALOGUE[name]
         source = find_dataset(name, data_dir=data_dir)
         if check and source is not None:
             source = load_dataset(name, data_dir=data_dir, download_if_missing=False).source
-        table.add_row(
-            name,
-            str(record.n_samples),
-            str(record.n_features),
-            str(len(record.class_names)) if record.task == "classification" else "number",
-            "yes" if source is not None else "no",
-            source or f"OpenML {record.openml[0] if record.openml else ''}, on request",
+        classes = len(record.class_names) if record.task == "classification" else "number"
+        available = "yes" if source is not None else "no"
+        source = source or f"OpenML {record.openml[0] if record.openml else ''}, on request"
+        click.echo(
+            line.format(name, record.n_samples, record.n_features, classes, available, source)
         )
         if record.bayes_error is not None:
             notes.append(f"{name}: Bayes error {100 * record.bayes_error:.2f} %")
-    import_optional("rich.console", "cli").Console().print(table)
-    for note in notes:
-        click.echo(note)
+    click.echo("\n".join(["", *notes]))
     missing = [n for n in list_datasets() if find_dataset(n, data_dir=data_dir) is None]
     if missing:
         files = " and ".join(CATALOGUE[name].filename for name in missing)
