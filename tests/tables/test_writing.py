@@ -79,5 +79,7 @@ def test_text_formats_have_short_numbers():
     shown = TableWriter(io.BytesIO(), "t.csv").short(values)
     np.testing.assert_array_equal(shown, [0.619, 3.333e-8, 123457.0, 0.0, np.nan, -2.0])
     assert repr(float(shown[0])) == "0.619"
+    precise = TableWriter(io.BytesIO(), "t.csv").short(np.array([132.57000000000002, 1 / 3]), 10)
+    assert precise.tolist() == [132.57, 0.3333333333]
     for name in ("t.parquet", "t.jsonl"):
         assert TableWriter(io.BytesIO(), name).short(values) is values

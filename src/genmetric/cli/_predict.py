@@ -58,7 +58,8 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
         suggest_names(table, loaded, options)
     from sklearn.base import is_regressor
 
-    judge = NumberJudge(loaded.facts) if is_regressor(loaded.estimator) else ClassJudge()
+    is_number = is_regressor(loaded.estimator)
+    judge = NumberJudge(loaded.facts) if is_number else ClassJudge()
     with (
         progress_bar("predict", quiet=options["quiet"] or output is None) as advance,
         table_output(output, data, model) as writer,
@@ -67,7 +68,9 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
             predicted = judge.written(loaded.estimator.predict(X))
             if known is not None:
                 judge.add(columns[known] if known in asked else columns.pop(known), predicted)
-            columns["predicted" if "predicted" not in columns else judge.other_name] = predicted
+            column = "predicted" if "predicted" not in columns else judge.other_name
+            # Ten digits show all of a prediction without its rounding error: 132.57000000000002.
+            columns[column] = writer.short(predicted, 10) if is_number else predicted
             if options["proba"]:
                 share = loaded.estimator.predict_proba(X)
                 for j, name in enumerate(loaded.estimator.classes_):
@@ -83,7 +86,7 @@ def training_hint(facts: Mapping[str, Any], data: Path, judge: ClassJudge | Numb
     if data.name != facts.get("file") or judge.n_judged != facts.get("rows"):
         return ""
     error = leave_one_out_text(facts)
-    fairer = f" its leave-one-out {error} says more about new rows." if error else ""
+    fairer = f" its leave-one-out {error} is a better estimate for new rows." if error else ""
     return " The model was fitted on a file of this name and size;" + (
         fairer or " its predictions of new rows will be worse."
     )

@@ -130,25 +130,26 @@ class TableWriter:
         else:
             self._write_csv(batch, "\t" if self._format == "tsv" else ",")
 
-    def short(self, values: AnyArray) -> AnyArray:
+    def short(self, values: AnyArray, digits: int = 4) -> AnyArray:
         """Round estimates for formats that people read: CSV and TSV.
 
         Parameters
         ----------
         values : ndarray
             Numbers that do not come from the table, such as probabilities.
+        digits : int, default=4
+            Number of significant digits. Digits before the point are never rounded.
 
         Returns
         -------
         ndarray
-            With four significant digits, and all digits before the point; `values` for other
-            formats.
+            The rounded values; `values` for other formats.
         """
         if self._format not in ("csv", "tsv"):
             return values
         size = np.abs(values)
         known = np.isfinite(size) & (size > 0)
-        power = np.clip(3 - np.floor(np.log10(np.where(known, size, 1.0))), 0, 300)
+        power = np.clip(digits - 1 - np.floor(np.log10(np.where(known, size, 1.0))), 0, 300)
         return np.where(known, np.round(values * 10.0**power) / 10.0**power, values)
 
     def _open(self, schema: Any) -> Any:
