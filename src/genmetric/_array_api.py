@@ -196,8 +196,9 @@ def unit_length(xp: Any, X: Any, *, keep_zero: bool = False) -> Any:
     zero = largest == 0
     if not keep_zero and bool(xp.any(zero)):
         n_zero = int(xp.sum(xp.astype(zero, xp.int64)))
+        vectors = "1 zero vector" if n_zero == 1 else f"{n_zero} zero vectors"
         raise ValueError(
-            f"X has {n_zero} zero vectors, which have no direction. Drop them, or use "
+            f"X has {vectors}. A zero vector has no direction. Drop such samples, or use "
             "normalize=False."
         )
     scaled = X / xp.where(zero, xp.ones_like(largest), largest)

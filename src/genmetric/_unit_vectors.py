@@ -41,9 +41,10 @@ def unit_vectors(
     largest = np.abs(X).max(axis=1, keepdims=True, initial=0.0)
     zero = np.flatnonzero(largest == 0)
     if len(zero):
+        vectors = "1 zero vector" if len(zero) == 1 else f"{len(zero)} zero vectors"
         raise ValueError(
-            f"{name} has {len(zero)} zero vectors (the first is sample {zero[0]}), which have no "
-            f"direction. {advice}"
+            f"{name} has {vectors} (the first is sample {zero[0]}). A zero vector has no direction. "
+            f"{advice}"
         )
     return _scaled(X, largest)
 

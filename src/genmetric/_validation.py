@@ -199,8 +199,9 @@ def encode_classes(y: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
     if classes.dtype.kind == "M" and np.isnat(classes).any():
         raise ValueError("y has missing dates (NaT). Drop these samples, or label them.")
     if len(classes) < 2:
+        only = classes[0] if classes.dtype.kind == "M" else classes.tolist()[0]
         raise ValueError(
-            f"{name} needs samples of at least 2 classes; got 1 class, {classes[0]!r}. Check y (and "
+            f"{name} needs samples of at least 2 classes; got 1 class, {only!r}. Check y (and "
             "sample_weight, since samples of weight zero are dropped)."
         )
     return classes, codes

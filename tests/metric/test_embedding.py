@@ -177,7 +177,7 @@ def test_failed_partial_fit_changes_nothing(embeddings):
     X, y = embeddings
     adapter = EmbeddingAdapter().partial_fit(X, y)
     before = adapter.transform(X)
-    with pytest.raises(ValueError, match="1 zero vectors"):
+    with pytest.raises(ValueError, match="1 zero vector "):
         adapter.partial_fit(np.zeros((1, 12), np.float32), [0])
     with pytest.raises(ValueError, match="13 features"):
         adapter.partial_fit(np.ones((2, 13), np.float32), [0, 1])
@@ -238,7 +238,7 @@ def test_invalid_classes(embeddings):
 @pytest.mark.parametrize(
     ("change", "parameters", "message"),
     [
-        (0.0, {}, r"X has 1 zero vectors \(the first is sample 7\).*normalize=False"),
+        (0.0, {}, r"X has 1 zero vector \(the first is sample 7\).*normalize=False"),
         (np.nan, {}, "contains NaN"),
         (np.inf, {}, "contains infinity"),
         (1.0, {"n_components": 13}, r"n_components.*\[1, 12\]"),

@@ -310,5 +310,5 @@ def test_cosine_of_a_zero_vector_is_an_error():
     model = FaissNeighborsTransformer(2, metric="cosine").fit(X)
     X[4] = 0
     for method in (model.kneighbors, model.fit):
-        with pytest.raises(ValueError, match=r"X has 1 zero vectors \(the first is sample 4\)"):
+        with pytest.raises(ValueError, match=r"X has 1 zero vector \(the first is sample 4\)"):
             method(X)

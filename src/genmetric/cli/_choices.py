@@ -17,6 +17,13 @@ SCORING_KEYS = ("error", "balanced_error", "f1_macro", "log_loss", "roc_auc", "r
 METHOD_KEYS = tuple(METHOD_TEXTS)
 DISTANCE_KEYS = tuple(key for key, text in METHOD_TEXTS.items() if text.distance)
 
+#: Why methods of `compare` that are not distances cannot be fitted.
+REFERENCE_ADVICE = {
+    key: f"{key} is not a distance: `genmetric compare` shows it for reference only."
+    for key in METHOD_KEYS
+    if key not in DISTANCE_KEYS
+}
+
 #: What to use instead of scores with other names.
 SCORING_ADVICE = {
     "accuracy": "Use error (100% minus accuracy).",

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from genmetric.cli._choices import DISTANCE_KEYS, DistancesHelp, KeyChoice, command_line
+from genmetric.cli._choices import (
+    DISTANCE_KEYS,
+    REFERENCE_ADVICE,
+    DistancesHelp,
+    KeyChoice,
+    command_line,
+)
 from genmetric.cli._inspect import leave_one_out_text, metric_facts, target_facts
 from genmetric.cli._options import (
     DATA,
@@ -54,7 +60,7 @@ KEEP_ROWS = 20_000
     "-m",
     "--method",
     metavar="METHOD",
-    type=KeyChoice("method", DISTANCE_KEYS),
+    type=KeyChoice("method", DISTANCE_KEYS, advice=REFERENCE_ADVICE),
     help=f"Method to fit (default: {DEFAULT_METHOD}; {DEFAULT_STREAMING_METHOD} for files read "
     f"in batches; for numeric targets {DEFAULT_NUMBER_METHOD}, and "
     f"{DEFAULT_NUMBER_METHOD_WITH_SETTINGS} for files read in batches).",

@@ -85,6 +85,7 @@ class ModelFileError(ValueError):
 
 DAMAGED = "Copy it again from its source, or save the model again."
 UNTRUSTED = "Do not trust this file."
+EXPECTED = "Pass a file written by `genmetric fit` or genmetric.save."
 
 
 def plain_dtype(name: Any) -> np.dtype[Any]:
@@ -310,13 +311,13 @@ def _check_edges(path: Any, file: BinaryIO, size: int) -> None:
         kind = next((what for magic, what in _FOREIGN.items() if start.startswith(magic)), None)
         if kind is None:
             kind = "text" if _is_text(start) else "unrecognised format"
-        refuse(f"not a genmetric model file ({kind}). Pass a file written by genmetric.save.")
+        refuse(f"not a genmetric model file ({kind}). {EXPECTED}")
     if name != HEADER_NAME:
         if HEADER_NAME.startswith(name):
             refuse(f"the file is cut short. {DAMAGED}")
         refuse(
             "not a genmetric model file (a zip archive, for example a plain .npz, a skops file or a "
-            "document). Pass a file written by genmetric.save."
+            f"document). {EXPECTED}"
         )
     end_size = _END.size + _COMMENT_SIZE
     if size < len(start) + end_size:
@@ -355,7 +356,7 @@ def open_archive(path: Any) -> Iterator[ArchiveReader]:
     mode = Path(path).stat().st_mode  # a missing file is a FileNotFoundError
     if not stat.S_ISREG(mode):
         what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
-        raise ModelFileError(path, f"it is {what}. Pass a file written by genmetric.save.")
+        raise ModelFileError(path, f"it is {what}. {EXPECTED}")
     with Path(path).open("rb") as file:
         try:
             yield ArchiveReader(path, file)
