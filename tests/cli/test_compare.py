@@ -85,8 +85,8 @@ def test_exit_code_without_a_result(genmetric, two_classes):
         "--time-limit", 0.1,
     )  # fmt: skip
     assert done.code == 1
-    assert "raise it with --time-limit" in done.out
-    assert "Raise --time-limit" in done.out.splitlines()[-1]
+    assert "raise the time limit to" in done.out
+    assert "Raise the time limit" in done.out.splitlines()[-1]
 
 
 def test_unknown_methods(genmetric, wine):
@@ -148,7 +148,9 @@ def test_demo(genmetric, tmp_path):
 @pytest.mark.usefixtures("small_demo")
 def test_demo_without_a_report(genmetric, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert genmetric("demo", "--no-report").code == 0
+    done = genmetric("demo", "--no-report", "--time-limit", 600)
+    assert done.code == 0
+    assert "skipped" not in done.out
     assert not list(tmp_path.iterdir())
 
 
@@ -206,6 +208,9 @@ def test_methods_that_are_not_distances_cannot_be_fitted(genmetric, wine, tmp_pa
     done = genmetric("fit", *words)
     assert done.code == 2
     assert "unknown method 'boosting'; expected one of euclidean" in done.err
+    assert (
+        "boosting is not a distance: `genmetric compare` shows it for reference only." in done.err
+    )
 
 
 def test_an_interrupt_prints_what_is_finished(genmetric, wine, register):

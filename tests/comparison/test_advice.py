@@ -105,7 +105,7 @@ def test_scores_that_should_be_high():
 def test_no_distance_has_a_result():
     found = advise([MethodResult.left_out("NCA", "slow", key="nca")], 0.1, SCORINGS["error"])
     assert found.text.startswith("No distance has a result, so nothing can be recommended.")
-    assert "--time-limit" in found.text
+    assert "Raise the time limit" in found.text
 
 
 def test_a_baseline_that_is_worse_than_a_constant_is_not_kept():

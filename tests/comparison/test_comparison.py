@@ -205,7 +205,7 @@ def test_method_is_skipped_if_its_folds_are_too_slow(monkeypatch, seconds):
     found = compare_metrics(X, y, methods=["uniform"], n_splits=3, n_repeats=1, time_limit=100)
     result = found["uniform"]
     assert result.skipped
-    assert result.note == "would take about 120 s (limit 100 s); raise it with --time-limit 140"
+    assert result.note == "would take about 120 s (limit 100 s); raise the time limit to 140 s"
     assert result.skipped_seconds == 90
     assert found.advice.startswith("No distance has a result, so nothing can be recommended.")
 
@@ -222,7 +222,7 @@ def test_time_limit_proposed_when_it_is_reached(monkeypatch):
     X, y = load_iris(return_X_y=True)
     found = compare_metrics(X, y, methods=["uniform"], n_splits=5, n_repeats=1)
     # 102 s for three of five folds.
-    assert "about 170 s (limit 60 s); raise it with --time-limit 200" in found["uniform"].note
+    assert "about 170 s (limit 60 s); raise the time limit to 200 s" in found["uniform"].note
 
 
 def test_baselines_have_no_time_limit(monkeypatch):

@@ -136,7 +136,7 @@ def test_the_time_limit_interrupts_a_fit(monkeypatch):
         X, y, methods=["toy", "standardised"], n_splits=3, n_repeats=1, time_limit=0.3
     )
     assert found["toy"].note.startswith("would take more than ")
-    assert " s (limit 0.3 s); raise it with --time-limit " in found["toy"].note
+    assert " s (limit 0.3 s); raise the time limit to " in found["toy"].note
     assert not found["standardised"].skipped
 
 
@@ -156,7 +156,7 @@ def test_the_time_limit_is_checked_between_folds(monkeypatch):
             compare_metrics, X, y, methods=["toy"], n_splits=10, n_repeats=1, time_limit=0.15
         )
         note = run.result()["toy"].note
-    assert " s (limit 0.15 s); raise it" in note
+    assert " s (limit 0.15 s); raise the time limit" in note
 
 
 def test_methods_without_probabilities_are_skipped(monkeypatch):

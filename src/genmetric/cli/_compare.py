@@ -26,6 +26,7 @@ from genmetric.cli._options import (
     quiet_option,
     read_training,
     seed_option,
+    time_limit_option,
 )
 from genmetric.cli._output import check_output, remark, wrapped
 from genmetric.cli._progress import ProgressBar, progress_bar
@@ -72,13 +73,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Maximum number of rows; a random sample is drawn from larger tables.",
 )
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(0.1),
-    default=60.0,
-    show_default=True,
-    help="Time limit of each method over all folds, in seconds.",
-)
+@time_limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print all results as JSON.")
 @seed_option
 @quiet_option

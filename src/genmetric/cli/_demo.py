@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genmetric.cli._compare import ResultPrinter, check_report, finish
-from genmetric.cli._options import quiet_option, seed_option
+from genmetric.cli._options import quiet_option, seed_option, time_limit_option
 from genmetric.cli._output import remark
 from genmetric.cli._progress import progress_bar
 
@@ -37,9 +37,10 @@ METHODS = ("euclidean", "standardised", "uniform", "energy")
     help="Report to write.",
 )
 @click.option("--no-report", is_flag=True, help="Do not write a report.")
+@time_limit_option
 @seed_option
 @quiet_option
-def demo(report: Path, no_report: bool, seed: int, quiet: bool) -> None:
+def demo(report: Path, no_report: bool, time_limit: float, seed: int, quiet: bool) -> None:
     """Compare metrics on datasets that come with the package, and write a report on one."""
     if not no_report:
         check_report(report)
@@ -54,6 +55,7 @@ def demo(report: Path, no_report: bool, seed: int, quiet: bool) -> None:
                 y,
                 n_splits=SPLITS,
                 n_repeats=1,
+                time_limit=time_limit,
                 title=name,
                 random_state=seed,
                 progress=advance,

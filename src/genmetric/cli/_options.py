@@ -126,6 +126,13 @@ seed_option = click.option(
     show_default=True,
     help="Random seed.",
 )
+time_limit_option = click.option(
+    "--time-limit",
+    type=click.FloatRange(0.1),
+    default=60.0,
+    show_default=True,
+    help="Time limit of each method over all folds, in seconds.",
+)
 quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="Suppress progress bars and messages."
 )

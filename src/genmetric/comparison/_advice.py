@@ -71,8 +71,8 @@ def advise(
     distances = [r for r in ran if r.distance]
     if not distances:
         text = (
-            "No distance has a result, so nothing can be recommended. Raise --time-limit, or choose "
-            "other methods with --methods."
+            "No distance has a result, so nothing can be recommended. Raise the time limit, or choose "
+            "other methods."
         )
         return Advice("", "", nan, "", text)
     best = min(distances, key=lambda r: r.error)
@@ -117,7 +117,8 @@ def advise(
         if not p < LEVEL:
             text = (
                 f"No distance is clearly better than a constant: {first}, against {compared}, a "
-                f"difference that can be chance. More samples or other features may help.{reference}"
+                "difference that may be due to chance. More samples or other features may help."
+                f"{reference}"
             )
             return Advice(baseline.name, best.name, p, "", _capital(text))
         text = (
@@ -130,8 +131,9 @@ def advise(
         chance = "a test needs at least two folds" if np.isnan(p) else f"p = {p:.2g}, {test}"
         text = (
             f"Keep {_named(baseline)}: no learned distance is clearly better. The {scoring.label} is "
-            f"{shown(baseline)}, and {shown(best)} with {_named(best)}, a difference that can be "
-            f"chance ({chance}). More samples or more repeats may decide.{reference}"
+            f"{shown(baseline)}, and {shown(best)} with {_named(best)}, a difference that may be "
+            f"due to chance ({chance}). More samples or more repeats make the test more sensitive."
+            f"{reference}"
         )
         return Advice(baseline.name, best.name, p, baseline.key, text)
     text = (

@@ -79,13 +79,13 @@ def slow_note(seconds: float, limit: float, *, at_least: bool = False) -> str:
     --------
     >>> from genmetric.comparison._time_limit import slow_note
     >>> slow_note(129.7, 60.0)
-    'would take about 130 s (limit 60 s); raise it with --time-limit 150'
+    'would take about 130 s (limit 60 s); raise the time limit to 150 s'
     """
     seconds = max(seconds, limit, 1e-3)
     enough = 1.15 * seconds
     unit = 10.0 ** (floor(log10(enough)) - 1)
     expected = f"{'more than' if at_least else 'about'} {round(seconds / unit) * unit:g} s"
     return (
-        f"would take {expected} (limit {limit:g} s); raise it with --time-limit "
-        f"{ceil(enough / unit) * unit:g}"
+        f"would take {expected} (limit {limit:g} s); raise the time limit to "
+        f"{ceil(enough / unit) * unit:g} s"
     )
