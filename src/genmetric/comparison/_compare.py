@@ -118,7 +118,7 @@ def compare_metrics(
         samples, or if a fold would have fewer than 5 numeric targets.
     n_repeats : int, default=None
         Number of repetitions of the cross-validation with other folds. More repetitions make
-        small differences significant. The default is 3, or 1 with more than 500 samples.
+        the test more sensitive and take longer. The default is 3, or 1 with more than 500 samples.
     max_samples : int, default=20000
         Maximum number of samples; a random subset is drawn from larger tables. Larger values make
         the scores more precise and take longer. ``None`` uses all samples.
