@@ -28,6 +28,53 @@ ErrorFunction = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 
 
 @dataclass(frozen=True)
+class MetricSum:
+    """Sum of the metrics of several training runs.
+
+    Attributes
+    ----------
+    total : ndarray of shape (n_features, n_features)
+        Sum of LᵀL over the runs.
+    n_runs : int
+        Number of runs.
+    """
+
+    total: FloatArray
+    n_runs: int
+
+
+class _MetricSums:
+    """Sums of LᵀL over the runs at each checkpoint; a run that ended keeps its last metric.
+
+    Only one matrix per checkpoint is kept, whatever the number of runs.
+    """
+
+    def __init__(self) -> None:
+        self.n_runs = 0
+        self._totals: list[FloatArray] = []
+        self._ended: FloatArray | float = 0.0  # sum of the last metrics of the earlier runs
+
+    def add(self, place: int, L: FloatArray) -> None:
+        """Add the metric of the current run at a checkpoint; a run starts with place 0."""
+        if place == 0:
+            self.n_runs += 1
+            self._ended = self._totals[-1].copy() if self._totals else 0.0
+        if place < len(self._totals):
+            self._totals[place] += L.T @ L
+        else:
+            self._totals.append(self._ended + L.T @ L)
+
+    def end_run(self, n_places: int, L: FloatArray) -> None:
+        """Add the last metric of the current run to the checkpoints that it did not reach."""
+        for place in range(n_places, len(self._totals)):
+            self._totals[place] += L.T @ L
+
+    def at(self, place: int) -> MetricSum:
+        """Return the sum at a checkpoint."""
+        return MetricSum(self._totals[min(place, len(self._totals) - 1)], self.n_runs)
+
+
+@dataclass(frozen=True)
 class ValidationPath:
     """Errors of left-out samples along the iterations.
 
@@ -39,11 +86,15 @@ class ValidationPath:
         Numbers of iterations.
     errors : ndarray of shape (n_checkpoints,)
         Weighted mean error of the left-out samples at each checkpoint.
+    metrics : MetricSum or None, default=None
+        Metrics of the parts after the selected number of iterations, if they were requested and
+        more than one part was left out.
     """
 
     n_iter: int
     checkpoints: IntArray
     errors: FloatArray
+    metrics: MetricSum | None = None
 
     @classmethod
     def without_samples(cls, n_iter: int) -> ValidationPath:
@@ -98,6 +149,7 @@ def select_n_iter(
     *,
     default_n_iter: int,
     max_iter: int,
+    keep_metrics: bool = False,
 ) -> ValidationPath:
     """Select the number of iterations by the error of left-out samples.
 
@@ -121,6 +173,8 @@ def select_n_iter(
         Number of iterations that is kept if no other is clearly better.
     max_iter : int
         Largest number of iterations.
+    keep_metrics : bool, default=False
+        Whether to add up the metrics of the parts.
 
     Returns
     -------
@@ -129,15 +183,15 @@ def select_n_iter(
     """
     checkpoints = [n for n in CHECKPOINTS if n < max_iter] + [max_iter]
     default = int(np.searchsorted(checkpoints, min(default_n_iter, max_iter)))
-    paths, weight, n_left_out = [], [], 0
-    for train, left_out in folds:
-        paths.append(_path_errors(run, errors, train, left_out, checkpoints, default))
-        weight.append(np.ones(len(left_out)) if weights is None else weights[left_out])
-        n_left_out += len(left_out)
-        if n_left_out >= N_LEFT_OUT:
-            break
-    if not paths:
+    parts = _limited(folds)
+    if not parts:
         return ValidationPath.without_samples(checkpoints[default])
+    # The metric of a single part has no advantage over the final one, which has more samples.
+    metrics = _MetricSums() if keep_metrics and len(parts) > 1 else None
+    paths, weight = [], []
+    for train, left_out in parts:
+        paths.append(_path_errors(run, errors, train, left_out, checkpoints, default, metrics))
+        weight.append(np.ones(len(left_out)) if weights is None else weights[left_out])
     # A path that ended early keeps its last error.
     n_checkpoints = max(len(path) for path in paths)
     loss = np.hstack([path[np.minimum(range(n_checkpoints), len(path) - 1)] for path in paths])
@@ -149,7 +203,18 @@ def select_n_iter(
     stderr = np.sqrt(((w * (difference - w @ difference)) ** 2).sum())
     chosen = best if smooth[default] - smooth[best] > stderr else default
     numbers = np.array(checkpoints[:n_checkpoints])
-    return ValidationPath(int(numbers[chosen]), numbers, loss @ w)
+    kept = None if metrics is None else metrics.at(chosen)
+    return ValidationPath(int(numbers[chosen]), numbers, loss @ w, kept)
+
+
+def _limited(folds: Iterable[tuple[IntArray, IntArray]]) -> list[tuple[IntArray, IntArray]]:
+    """Return the first folds, until enough samples have been left out."""
+    parts: list[tuple[IntArray, IntArray]] = []
+    for fold in folds:
+        parts.append(fold)
+        if sum(len(left_out) for _, left_out in parts) >= N_LEFT_OUT:
+            break
+    return parts
 
 
 def _path_errors(
@@ -159,24 +224,31 @@ def _path_errors(
     left_out: IntArray,
     checkpoints: list[int],
     default: int,
+    metrics: _MetricSums | None,
 ) -> FloatArray:
     """Compute the errors of one part at the checkpoints, shape (n_checkpoints, n_left_out)."""
     path: list[FloatArray] = []
     waiting = 0  # checkpoints since the lowest error
+    latest = np.empty((0, 0))
 
     def after_iteration(n_iter: int, L: FloatArray) -> bool:
-        nonlocal waiting
+        nonlocal waiting, latest
         if n_iter != checkpoints[len(path)]:
             return False
         found = errors(L, train, left_out)
         lowest = min((e.mean() for e in path), default=np.inf)
         waiting = 0 if found.mean() < lowest else waiting + 1
+        if metrics is not None:
+            metrics.add(len(path), L)
         path.append(found)
+        latest = L
         return len(path) == len(checkpoints) or (
             waiting >= PATIENCE and len(path) > default + PATIENCE
         )
 
     run(train, after_iteration)
+    if metrics is not None:
+        metrics.end_run(len(path), latest)
     while len(path) <= default:  # converged before the default number of iterations
         path.append(path[-1])
     return np.array(path)

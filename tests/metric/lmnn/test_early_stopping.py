@@ -1,5 +1,7 @@
 """Early stopping of LMNN: folds, errors of left-out samples, the selected number of iterations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,9 +11,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 from genmetric import LMNN
-from genmetric.metric import _early_stopping
+from genmetric.density._scaling import Scaling
+from genmetric.geometry._factor import rank_limited_factor
+from genmetric.metric import _early_stopping, lmnn_objective, target_neighbors
 from genmetric.metric._early_stopping import left_out_folds, select_n_iter
 from genmetric.metric._lmnn.early_stopping import DEFAULT_N_ITER, class_folds, neighbor_errors
+from genmetric.metric._lmnn.training import TrainingData, train
 
 
 def smooth_curves(seed, n_points=90, n_classes=15, n_curves=24):
@@ -138,6 +143,65 @@ class TestSelection:
         path = self.select(lambda _: 10.0, n_iter=4)
         assert path.n_iter == DEFAULT_N_ITER
         assert (path.errors == 0).all()
+
+
+class TestAverage:
+    def test_sum_of_the_parts(self, rng):
+        # Three runs of different length; a run that has ended keeps its last metric.
+        codes = np.arange(30) % 2
+        runs = [list(rng.normal(size=(n, 2, 3))) for n in (9, 12, 10, 15, 11)]
+        waiting = iter(runs)
+
+        def run(_, after_iteration):
+            for i, L in enumerate(next(waiting)):
+                after_iteration(i, L)
+
+        path = select_n_iter(
+            run,
+            lambda _, __, left_out: np.full(len(left_out), 0.5),
+            class_folds(codes),
+            None,
+            default_n_iter=11,
+            max_iter=200,
+            keep_metrics=True,
+        )
+        assert path.n_iter == 11
+        # Checkpoints between 8 and 11 do not exist, so the runs of 9 to 11 iterations end at 8.
+        used = [path[11] if len(path) > 11 else path[8] for path in runs]
+        assert path.metrics.n_runs == 5
+        np.testing.assert_allclose(path.metrics.total, sum(L.T @ L for L in used))
+
+    @pytest.mark.parametrize("n_components", [None, 3])
+    def test_is_that_of_the_fits(self, n_components):
+        X, y = smooth_curves(0, n_points=8, n_classes=4, n_curves=12)
+        fitted = LMNN(n_components=n_components, max_iter=2).fit(X, y)
+        n_iter = fitted.n_iter_
+        assert n_iter > 0
+        # One run on all samples and five runs without a part, all without validation.
+        data = TrainingData(X, Scaling.of(X), y, None)
+        specification = replace(LMNN(n_components=n_components)._specification(8), max_iter=n_iter)
+        runs = [train(data.subset(rows), specification).L for rows, _ in class_folds(y)]
+        runs.append(train(data, specification).L)
+        metric = sum(L.T @ L for L in runs) / 6 / data.scaling.scale**2
+        if n_components is None:
+            np.testing.assert_allclose(fitted.metric_, metric, rtol=1e-6, atol=1e-8)
+        else:
+            factor = rank_limited_factor(metric, n_components, np.cov(X.T, ddof=0))
+            np.testing.assert_allclose(fitted.metric_, factor.T @ factor, rtol=1e-6, atol=1e-8)
+
+    def test_one_part_is_not_averaged(self, monkeypatch):
+        monkeypatch.setattr(_early_stopping, "N_LEFT_OUT", 1)
+        X, y = smooth_curves(0, n_points=8, n_classes=4, n_curves=12)
+        seen = []
+        fitted = LMNN(callback=lambda components, _: seen.append(components)).fit(X, y)
+        np.testing.assert_allclose(fitted.components_.ravel(), seen[-1])
+
+    def test_objective_is_that_of_the_average(self):
+        X, y = smooth_curves(1, n_points=8, n_classes=4, n_curves=12)
+        fitted = LMNN(2, init="identity").fit(X, y)
+        x = X - X.mean(axis=0)
+        value, _ = lmnn_objective(fitted.components_, x, y, target_neighbors(x, y, 2))
+        assert fitted.objective_ == pytest.approx(value)
 
 
 def test_estimator_reports_the_path():

@@ -99,8 +99,9 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     early_stopping : bool, default=True
         Whether to select the number of iterations by the nearest-neighbour error of left-out
         samples and to minimise in the space of the initial metric. Fifths of the samples are left
-        out in turn until 1000 samples have been left out. ``False`` minimises the objective until
-        convergence.
+        out in turn until 1000 samples have been left out. If more than one fifth was left out, the
+        result is the average of the metrics trained without them and of that of all samples.
+        ``False`` minimises the objective until convergence.
     max_iter : int, default=200
         Maximum number of iterations of L-BFGS, with or without early stopping.
     tol : float, default=1e-6
@@ -111,8 +112,8 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         ``early_stopping=False``. The targets are still selected by `init`, so a second fit on the
         same samples continues where the first one ended.
     callback : callable, default=None
-        Called after each iteration of the final minimisation as ``callback(components, n_iter)``
-        with the flattened factor, like the callback of
+        Called after each iteration of the minimisation on all samples as
+        ``callback(components, n_iter)`` with the flattened factor, like the callback of
         :class:`~sklearn.neighbors.NeighborhoodComponentsAnalysis`. A true return value ends the
         fit.
     preprocessor : array-like or callable, default=None
@@ -157,7 +158,9 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     grow at no cost, and there the minimum of the objective fits the noise. Minimising in the space
     of the initial metric changes these directions last. The default of 11 iterations is replaced
     by the number with the lowest left-out error only if that error is lower by more than its
-    standard error.
+    standard error. With few samples a metric varies with the samples it is trained on; the average
+    with the metrics of the validation runs varies less. Its rank is reduced to `n_components` by
+    the principal components of the samples in its space.
 
     **Scale.** The margin is one for every unit of the features: if L minimises the objective for
     samples X, then L/c does for samples cX, with the same value. The initial factor is multiplied
@@ -291,6 +294,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 data,
                 specification,
                 resume_from=None if resume_from is None else resume_from * scaling.scale,
+                average_with=path.metrics,
                 callback=self._after_iteration(scaling.scale),
             )
 

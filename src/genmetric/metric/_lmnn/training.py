@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ import numpy as np
 from genmetric._chunks import row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density._scaling import Scaling
-from genmetric.metric._early_stopping import ValidationPath, select_n_iter
+from genmetric.geometry._factor import rank_limited_factor, symmetric_root
+from genmetric.metric._early_stopping import MetricSum, ValidationPath, select_n_iter
 from genmetric.metric._lmnn.early_stopping import DEFAULT_N_ITER, class_folds, neighbor_errors
 from genmetric.metric._lmnn.initial import best_scale, initial_metric
-from genmetric.metric._lmnn.objective import Loss, Problem
+from genmetric.metric._lmnn.objective import Loss, Objective, Problem
 from genmetric.metric._lmnn.solver import IterationCallback, Solution, minimize_objective
 from genmetric.metric._lmnn.targets import target_neighbors
 
@@ -101,6 +102,7 @@ def train(
     specification: Specification,
     *,
     resume_from: FloatArray | None = None,
+    average_with: MetricSum | None = None,
     callback: IterationCallback | None = None,
     at_start: Callable[[FloatArray], Any] | None = None,
 ) -> Solution:
@@ -115,6 +117,9 @@ def train(
     resume_from : ndarray of shape (n_components, n_features), default=None
         Factor to start the minimisation from, for scaled samples. The initial metric still selects
         the target neighbours.
+    average_with : MetricSum, default=None
+        Metrics of other runs, for scaled samples; the result is their average with that of this
+        run.
     callback : callable, default=None
         Called after each iteration with its number, the evaluation and L.
     at_start : callable, default=None
@@ -158,7 +163,7 @@ def train(
         )
     if at_start is not None:
         at_start(L)
-    return minimize_objective(
+    solution = minimize_objective(
         problem,
         L,
         max_iter=spec.max_iter,
@@ -167,6 +172,35 @@ def train(
         n_jobs=spec.n_jobs,
         callback=callback,
     )
+    if average_with is None:
+        return solution
+    L = average_factor(solution.L, average_with, problem.X)
+    found = Objective(problem, n_jobs=spec.n_jobs).exact(L)
+    return replace(solution, L=L, value=found.value, n_triplets=found.n_triplets)
+
+
+def average_factor(L: FloatArray, others: MetricSum, X: FloatArray) -> FloatArray:
+    """Average the metric LᵀL with those of other runs.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n_components, n_features)
+        Factor of a metric.
+    others : MetricSum
+        Metrics of the other runs.
+    X : ndarray of shape (n_samples, n_features)
+        Centred samples.
+
+    Returns
+    -------
+    ndarray of shape (n_components, n_features)
+        Factor of the average. With fewer components than features, the leading principal
+        components of the samples in its space.
+    """
+    metric = (others.total + L.T @ L) / (others.n_runs + 1)
+    if len(L) == L.shape[1]:
+        return symmetric_root(metric)
+    return rank_limited_factor(metric, len(L), X.T @ X / len(X))
 
 
 def validate_n_iter(data: TrainingData, specification: Specification) -> ValidationPath:
@@ -209,4 +243,5 @@ def validate_n_iter(data: TrainingData, specification: Specification) -> Validat
         data.weights,
         default_n_iter=DEFAULT_N_ITER,
         max_iter=specification.max_iter,
+        keep_metrics=True,
     )
