@@ -9,6 +9,7 @@ from genmetric import (
     EnergyClassifier,
     GaussianModel,
     GenerativeMetric,
+    GenerativeMetricCV,
     LocalMetricClassifier,
     MetricKMeans,
     RegionalKernels,
@@ -208,6 +209,42 @@ def test_many_classes_finish_or_are_refused_with_the_reason():
     pairs = n_classes * (n_classes - 1) // 2
     with pytest.raises(MemoryError, match=rf"Solving {pairs} problems of two classes.*strategy="):
         SimpleMKLClassifier().fit(X, y)
+
+
+def test_lmnn_refuses_more_impostors_than_it_can_visit(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 4)), np.repeat(np.arange(1500), 2)
+    monkeypatch.setattr("genmetric.metric._lmnn.training.MAX_IMPOSTOR_PAIRS", 10_000)
+    with pytest.raises(ValueError, match=r"samples of 1500 classes have about .* GenerativeMetric"):
+        LMNN(1).fit(X, y)
+    # Classes that do not overlap have few impostors, and are learned.
+    apart = 100 * rng.normal(size=(1500, 4))
+    assert np.isfinite(LMNN(1, max_iter=2).fit(apart[y] + X, y).metric_).all()
+
+
+def test_expected_pairs_are_those_of_all_samples():
+    from genmetric.metric import target_neighbors
+    from genmetric.metric._lmnn.objective import Problem
+    from genmetric.metric._lmnn.training import expected_pairs
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), np.repeat(np.arange(50), 4)
+    problem = Problem.of(X, y, target_neighbors(X, y, 2))
+    d = ((X[:, None] - X) ** 2).sum(axis=2)
+    reach = 1 + problem.target_distances(X).max(axis=1)
+    expected = np.count_nonzero((d < reach[:, None]) & (y[:, None] != y))
+    assert expected_pairs(problem, np.eye(3)) == expected
+
+
+def test_selection_among_many_classes_draws_whole_classes(monkeypatch):
+    monkeypatch.setattr("genmetric.density._factored_statistics.MIN_SCATTER_ENTRIES", 1)
+    n_classes, rng = 3000, np.random.default_rng(0)
+    y = np.repeat(np.arange(n_classes), 2)
+    X = (3 * rng.normal(size=(n_classes, 6)))[y] + rng.normal(size=(len(y), 6))
+    metric = GenerativeMetricCV(max_references=400, max_queries=100, random_state=0).fit(X, y)
+    assert metric.means_.shape == (n_classes, 6)
+    # A random tenth of the samples would hold the other sample of a class once in fifteen times.
+    assert metric.best_score_ > 0.3
 
 
 def test_one_sample_against_a_hundred_thousand():

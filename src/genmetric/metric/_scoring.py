@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -86,6 +86,45 @@ class SelectionSamples:
         weight, average = (w if w is None else w[kept] for w in (weight, average))
         frame = Scaling.of(x)
         return cls(template, x, labels, codes, classes, weight, average, kept, frame, spec.n_jobs)
+
+    def some_classes(self, n_samples: int, rng: np.random.RandomState) -> SelectionSamples:
+        """Return the samples of random classes, at most `n_samples` and at least two classes.
+
+        A random subset of the samples of thousands of small classes would have hardly any two of
+        the same class.
+
+        Parameters
+        ----------
+        n_samples : int
+            Maximum number of samples.
+        rng : RandomState
+            Random number generator.
+
+        Returns
+        -------
+        SelectionSamples
+            The samples of the classes drawn, in the same order; all if there are no more.
+        """
+        if len(self.x) <= n_samples:
+            return self
+        counts = np.bincount(self.codes)
+        order = rng.permutation(len(counts))
+        n_classes = max(2, int(np.searchsorted(np.cumsum(counts[order]), n_samples, "right")))
+        rows = np.flatnonzero(np.isin(self.codes, order[:n_classes]))
+        classes, codes = np.unique(self.codes[rows], return_inverse=True)
+        x = self.x[rows]
+        weight, average = (w if w is None else w[rows] for w in (self.weight, self.average))
+        return replace(
+            self,
+            x=x,
+            labels=self.labels[rows],
+            codes=codes,
+            classes=self.classes[classes],
+            weight=weight,
+            average=average,
+            kept=self.kept[rows],
+            frame=Scaling.of(x),
+        )
 
     def uses_factors(self, spec: FitSpecification, candidates: Sequence[Candidate]) -> bool:
         """Return whether a fit with these parameters represents classes by their samples."""

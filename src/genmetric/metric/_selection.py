@@ -99,7 +99,9 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         make the selection more reliable and slower.
     max_references : int, default=20000
         Maximum number of samples to search neighbours among; beyond it a random subset is used.
-        Larger values make the selection more reliable and slower.
+        Larger values make the selection more reliable and slower. With thousands of classes that
+        have fewer samples than features, whole classes are drawn, and the candidates are fitted on
+        these classes only; the selected metric uses all.
     n_jobs : int, default=None
         Number of threads; ``None`` uses the number of `metric`. The result is the same, bit for
         bit, for every number.
@@ -251,7 +253,11 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         data = SelectionSamples.of(template, spec, x, labels, weight)
         with one_blas_thread(), suppress_warnings(UserWarning):
             # The final fit emits the warnings about classes, once.
-            splits = self._splits(data, rng, groups, data.uses_factors(spec, candidates))
+            factored = data.uses_factors(spec, candidates)
+            own_splits = self.cv is None or isinstance(self.cv, int | np.integer)
+            if factored and own_splits and spec.priors is None:
+                data = data.some_classes(int(self.max_references), rng)
+            splits = self._splits(data, rng, groups, factored)
             k = self._numbers(min(len(split.references) for split in splits))
             scores, paired = self._scores(candidates, splits, data, k)
         self._select(candidates, scores, paired, k)

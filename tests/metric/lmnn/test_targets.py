@@ -29,6 +29,14 @@ def test_small_classes_point_to_themselves(rng):
     assert targets[7].tolist() == [8, 7, 7]
 
 
+def test_classes_of_many_sizes_in_chunks(rng, monkeypatch):
+    # Classes of up to 16 samples are searched together, larger ones one by one.
+    monkeypatch.setattr("genmetric._chunks.CHUNK_BYTES", 20_000)
+    codes = rng.permutation(np.repeat(np.arange(60), np.repeat(np.arange(1, 21), 3)))
+    Z = rng.normal(size=(len(codes), 3))
+    np.testing.assert_array_equal(target_neighbors(Z, codes, 4), naive_targets(Z, codes, 4))
+
+
 def test_classes_far_apart(rng):
     # Squared distances within a class are 1e-18 of those between classes.
     Z, codes = rng.normal(size=(40, 3)), np.repeat([0, 1], 20)

@@ -40,6 +40,8 @@ from genmetric.metric._lmnn.solver import IterationCallback, Solution
 from genmetric.metric._lmnn.training import Specification, TrainingData, train, validate_n_iter
 from genmetric.metric._mahalanobis import LinearMapMixin, MahalanobisMixin
 
+#: Number of samples beyond which a search for impostors takes minutes, so that a fit warns.
+MANY_SAMPLES = 100_000
 #: Warnings name the small classes up to this number and count them beyond it.
 MAX_NAMED_CLASSES = 20
 
@@ -177,7 +179,10 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     **Memory.** Samples of other classes near a sample are found by matrix products over chunks of
     samples and kept as an active set of pairs of at most 67 MB. The search is repeated after L
     has moved, and at the end: the minimisation is complete if no violated triplet is outside the
-    set. With more pairs every evaluation searches, which takes longer but no more memory.
+    set. With more pairs every evaluation searches, which takes longer but no more memory, and if
+    there are more than 16 times as many at the start, `fit` raises an error: classes that overlap
+    so much have nothing to learn from single impostors. A search takes n_samples² products of
+    vectors, minutes beyond 100,000 samples; a warning tells so.
 
     References
     ----------
@@ -281,6 +286,12 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 classes, codes = encode_classes(labels[kept], self)
             weights = None if np.ptp(weights) == 0 else weights / weights.mean()
         self._check_class_sizes(classes, codes)
+        if len(x) > MANY_SAMPLES:
+            warn_user(
+                f"LMNN compares all pairs of samples in each search for impostors, here "
+                f"{float(len(x)) ** 2:.1g}, which takes minutes, and searches several times. Fit on "
+                f"at most {MANY_SAMPLES} samples, or use GenerativeMetric."
+            )
 
         with one_blas_thread():
             scaling = Scaling.of(x)

@@ -7,7 +7,10 @@ import numpy as np
 from genmetric._chunks import row_chunks
 from genmetric._search import nearest_neighbors
 from genmetric._typing import FloatArray, IntArray
-from genmetric._validation import rows_by_class
+
+#: Classes of at most this size are searched many at a time: a search of its own takes longer to
+#: start than to run.
+SMALL_CLASS = 16
 
 
 def target_neighbors(Z: FloatArray, codes: IntArray, n_neighbors: int) -> IntArray:
@@ -39,11 +42,43 @@ def target_neighbors(Z: FloatArray, codes: IntArray, n_neighbors: int) -> IntArr
            [3]])
     """
     targets = np.repeat(np.arange(len(Z), dtype=np.intp)[:, None], n_neighbors, axis=1)
-    for rows in rows_by_class(codes, int(codes.max(initial=0)) + 1):
-        k = min(n_neighbors, len(rows) - 1)
-        if k > 0:
-            targets[rows, :k] = rows[nearest_neighbors(Z[rows], k).indices]
+    order, sizes = np.argsort(codes, kind="stable"), np.bincount(codes)
+    starts = np.cumsum(sizes) - sizes
+    for size in np.unique(sizes[sizes > 1]).tolist():
+        k = min(n_neighbors, size - 1)
+        # Classes of one size, shape (n_classes, size).
+        members = order[starts[sizes == size, None] + np.arange(size)]
+        if size <= SMALL_CLASS:
+            for part in row_chunks(len(members), 16 * size**2 * Z.shape[1]):
+                own = members[part]
+                near = np.take_along_axis(own[:, None], _nearest_of_own(Z[own], k), axis=2)
+                targets[own, :k] = near
+        else:
+            for rows in members:
+                targets[rows, :k] = rows[nearest_neighbors(Z[rows], k).indices]
     return targets
+
+
+def _nearest_of_own(Z: FloatArray, k: int) -> IntArray:
+    """Find the k nearest members of every class, excluding the member itself.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_classes, size, n_components)
+        Members of classes of one size.
+    k : int
+        Number of neighbours, less than `size`.
+
+    Returns
+    -------
+    ndarray of shape (n_classes, size, k)
+        Positions of members, nearest first.
+    """
+    e = Z[:, :, None] - Z[:, None]
+    distances = np.einsum("cijd,cijd->cij", e, e)
+    diagonal = np.arange(Z.shape[1])
+    distances[:, diagonal, diagonal] = np.inf
+    return np.argsort(distances, axis=2, kind="stable")[:, :, :k]
 
 
 def target_scatter(

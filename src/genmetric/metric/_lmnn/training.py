@@ -15,9 +15,15 @@ from genmetric.geometry._factor import rank_limited_factor, symmetric_root
 from genmetric.metric._early_stopping import MetricSum, ValidationPath, select_n_iter
 from genmetric.metric._lmnn.early_stopping import DEFAULT_N_ITER, class_folds, neighbor_errors
 from genmetric.metric._lmnn.initial import best_scale, initial_metric
-from genmetric.metric._lmnn.objective import Loss, Objective, Problem
+from genmetric.metric._lmnn.objective import MAX_PAIRS, Loss, Objective, Problem
 from genmetric.metric._lmnn.solver import IterationCallback, Solution, minimize_objective
 from genmetric.metric._lmnn.targets import target_neighbors
+
+#: Maximum number of pairs of a sample and an impostor at the start, 16 times what is kept in
+#: memory: every iteration visits all of them, which takes minutes.
+MAX_IMPOSTOR_PAIRS = 16 * MAX_PAIRS
+#: Number of samples that the number of pairs is estimated from.
+_ESTIMATE_SAMPLES = 256
 
 
 @dataclass(frozen=True)
@@ -161,6 +167,7 @@ def train(
             f"warm_start continues from components_ of shape {resume_from.shape}, but this fit "
             f"needs {L.shape}. Fit with warm_start=False first."
         )
+    check_impostor_pairs(problem, L)
     if at_start is not None:
         at_start(L)
     solution = minimize_objective(
@@ -201,6 +208,60 @@ def average_factor(L: FloatArray, others: MetricSum, X: FloatArray) -> FloatArra
     if len(L) == L.shape[1]:
         return symmetric_root(metric)
     return rank_limited_factor(metric, len(L), X.T @ X / len(X))
+
+
+def expected_pairs(problem: Problem, L: FloatArray) -> float:
+    """Estimate the number of pairs of a sample and an impostor from evenly spaced samples.
+
+    Parameters
+    ----------
+    problem : Problem
+        Samples and targets.
+    L : ndarray of shape (n_components, n_features)
+        The factor of the metric.
+
+    Returns
+    -------
+    float
+        The mean number of impostors of a sample, times the number of samples.
+    """
+    Z = problem.X @ L.T
+    norm2 = np.einsum("ij,ij->i", Z, Z)
+    sample = np.unique(np.linspace(0, len(Z) - 1, min(_ESTIMATE_SAMPLES, len(Z))).astype(int))
+    reach = 1 + problem.target_distances(Z).max(axis=1)[sample]
+    own = np.searchsorted(problem.starts, sample, side="right") - 1
+    found = 0
+    for part in row_chunks(len(sample), 24 * len(Z)):
+        d = norm2[sample[part], None] + norm2 - 2 * Z[sample[part]] @ Z.T
+        for row, c in zip(d, own[part], strict=True):
+            row[problem.starts[c] : problem.starts[c + 1]] = np.inf
+        found += int(np.count_nonzero(d < reach[part, None]))
+    return found / len(sample) * len(Z)
+
+
+def check_impostor_pairs(problem: Problem, L: FloatArray) -> None:
+    """Raise a ValueError if an iteration would visit more pairs than it can in minutes.
+
+    Parameters
+    ----------
+    problem : Problem
+        Samples and targets.
+    L : ndarray of shape (n_components, n_features)
+        The factor that the minimisation starts from.
+    """
+    n_samples, n_classes = len(problem.X), len(problem.starts) - 1
+    # Fewer samples cannot have so many pairs.
+    if n_samples**2 <= MAX_IMPOSTOR_PAIRS:
+        return
+    found = expected_pairs(problem, L)
+    if found > MAX_IMPOSTOR_PAIRS:
+        raise ValueError(
+            f"LMNN visits every impostor in every iteration: at most {MAX_IMPOSTOR_PAIRS:.2g} pairs "
+            f"of a sample and an impostor are expected, but {n_samples} samples of {n_classes} "
+            f"classes have about {found:.2g}, because the classes overlap. Fit on some of the "
+            "classes or samples, use fewer neighbors, or use GenerativeMetric, which needs no "
+            "impostors."
+        )
 
 
 def validate_n_iter(data: TrainingData, specification: Specification) -> ValidationPath:
