@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genmetric._chunks import row_chunks
 from genmetric.metric._lmnn import impostors
 from genmetric.metric._lmnn.impostors import (
     ImpostorSearch,
     Pairs,
-    class_chunks,
     join_pairs,
     pair_distances,
+    search_chunks,
 )
 
 
@@ -23,7 +24,7 @@ def starts_of(codes):
 
 def found_by(Z, codes, radius2, budget=None):
     starts = starts_of(codes)
-    chunks = class_chunks(starts, 1, budget=budget)
+    chunks = row_chunks(len(Z), 1, budget=budget)
     return join_pairs(list(ImpostorSearch(Z, starts).within(chunks, radius2)))
 
 
@@ -42,25 +43,14 @@ def naive_pairs(Z, codes, radius2):
     }
 
 
-@given(
-    sizes=st.lists(st.integers(0, 12), min_size=1, max_size=8),
-    budget=st.integers(1, 20),
-)
-def test_chunks_are_parts_of_a_class_or_whole_classes(sizes, budget):
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    chunks = class_chunks(starts, 1, budget=budget)
-    assert [i for chunk in chunks for i in range(chunk.start, chunk.stop)] == list(
-        range(starts[-1])
-    )
-    for chunk in chunks:
-        assert 0 < chunk.stop - chunk.start <= budget
-        inside = any(a <= chunk.start and chunk.stop <= b for a, b in pairwise(starts))
-        assert inside or (chunk.start in starts and chunk.stop in starts)
-
-
 @pytest.mark.parametrize("budget", [1, 7, 25, None])
 @pytest.mark.parametrize("n_classes", [2, 9])
-def test_all_pairs_within_the_radius(rng, budget, n_classes):
+@pytest.mark.parametrize("n_columns", [1, 13, 1024])
+@pytest.mark.parametrize("n_bytes", [100, 2**20])
+def test_all_pairs_within_the_radius(rng, monkeypatch, budget, n_classes, n_columns, n_bytes):
+    # With few bytes, chunks with many pairs are split.
+    monkeypatch.setattr(impostors, "_TILE_COLUMNS", n_columns)
+    monkeypatch.setattr(impostors, "CHUNK_BYTES", n_bytes)
     Z = rng.normal(size=(60, 3))
     codes = np.sort(rng.integers(0, n_classes, 60))
     radius2 = rng.uniform(0, 4, 60)
@@ -70,6 +60,14 @@ def test_all_pairs_within_the_radius(rng, budget, n_classes):
     order = list(zip(found.rows.tolist(), found.others.tolist(), strict=True))
     assert order == sorted(order)
     assert (found.span.start, found.span.stop) == (0, 60)
+
+
+@pytest.mark.parametrize("n_samples", [1, 500, 100_000])
+def test_chunks_of_the_search_fit_the_budget(n_samples):
+    chunks = search_chunks(n_samples)
+    assert (chunks[0].start, chunks[-1].stop) == (0, n_samples)
+    assert all(a.stop == b.start for a, b in pairwise(chunks))
+    assert max(c.stop - c.start for c in chunks) <= 512
 
 
 @pytest.mark.parametrize("shift", [0, 1e2, 1e5, 1e7])

@@ -22,6 +22,10 @@ from genmetric._typing import AnyArray, FloatArray, IntArray
 
 #: Largest error of a squared distance in float32, relative to the margin of one.
 _MAX_DISTANCE_ERROR = 0.05
+#: Number of samples and of possible impostors whose distances are computed by one product.
+_MAX_CHUNK_ROWS, _TILE_COLUMNS = 512, 1024
+#: Bytes per pair found in a chunk of the search, with the temporary arrays that sort them.
+_BYTES_PER_HIT = 32
 #: Number of pairs processed at a time.
 _PAIRS_PER_PIECE = 2**17
 #: A matrix product over all pairs of a block takes as long as gathering this fraction of them.
@@ -30,47 +34,25 @@ _DENSE_FRACTION = 1 / 40
 _MAX_PRODUCT_ERROR = 1e-8
 
 
-def class_chunks(starts: IntArray, bytes_per_row: int, *, budget: int | None = None) -> list[slice]:
-    """Split samples sorted by class into chunks: parts of one class, or several whole classes.
+def search_chunks(n_samples: int) -> list[slice]:
+    """Split samples into chunks whose tiles of products fit the memory budget.
+
+    Chunks of many samples are fast, because a matrix product reorders its columns once per chunk;
+    tiles of few columns stay in the processor's cache until they are compared.
 
     Parameters
     ----------
-    starts : ndarray of shape (n_classes + 1,)
-        Index of the first sample of each class, followed by the number of samples.
-    bytes_per_row : int
-        Bytes of temporary arrays per sample.
-    budget : int, default=None
-        Bytes per chunk; ``None`` uses the budget of :func:`genmetric._chunks.row_chunks`.
+    n_samples : int
+        Number of samples.
 
     Returns
     -------
     list of slice
         Adjacent slices that cover all samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from genmetric.metric._lmnn.impostors import class_chunks
-    >>> class_chunks(np.array([0, 1, 3, 9]), 1, budget=4)
-    [slice(0, 3, None), slice(3, 6, None), slice(6, 9, None)]
     """
-    budget = CHUNK_BYTES if budget is None else budget
-    size = max(1, budget // max(1, bytes_per_row))
-    chunks: list[slice] = []
-    first = 0  # first sample of the next chunk
-    for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        if stop - first <= size:
-            continue
-        if start > first:
-            chunks.append(slice(first, start))
-        first = start
-        if stop - start > size:
-            parts = row_chunks(stop - start, bytes_per_row, budget=budget)
-            chunks += [slice(start + part.start, start + part.stop) for part in parts]
-            first = stop
-    if first < starts[-1]:
-        chunks.append(slice(first, int(starts[-1])))
-    return chunks
+    # A float32 product and two bools for every pair of a tile.
+    n_bytes = 6 * min(n_samples, _TILE_COLUMNS)
+    return row_chunks(n_samples, n_bytes, max_rows=_MAX_CHUNK_ROWS, budget=CHUNK_BYTES)
 
 
 def pair_distances(Z: FloatArray, a: AnyArray, b: AnyArray) -> FloatArray:
@@ -257,7 +239,7 @@ class ImpostorSearch:
         Parameters
         ----------
         chunks : list of slice
-            Adjacent chunks returned by :func:`class_chunks`.
+            Adjacent chunks, of at most 65536 samples each.
         radius2 : ndarray of shape (n_samples,)
             Squared radius around each sample.
 
@@ -269,39 +251,66 @@ class ImpostorSearch:
         # Rounded down, because the products are rounded up.
         dtype = self._points.dtype
         bound = np.nextafter((-radius2 / 2).astype(dtype), np.asarray(-np.inf, dtype))
-        sizes = [(c.stop - c.start) * (self.n_rows - self._first_column(c)) for c in chunks]
-        # Reused by all chunks: allocating memory takes as long as the product that fills it.
-        product, hit, hit_other = (np.empty(max(sizes), t) for t in (dtype, bool, bool))
+        # Reused by all tiles: allocating memory takes as long as the product that fills it.
+        size = max(c.stop - c.start for c in chunks) * min(_TILE_COLUMNS, self.n_rows)
+        buffers = (np.empty(size, dtype), np.empty(size, bool), np.empty(size, bool))
         found: list[Pairs] = []
-        for chunk, size in zip(chunks, sizes, strict=True):
-            found.append(self._of_chunk(chunk, bound, product[:size], hit[:size], hit_other[:size]))
-            if sum(len(pairs.others) for pairs in found) > _PAIRS_PER_PIECE:
-                yield join_pairs(found)
-                found = []
+        for chunk in chunks:
+            for pairs in self._of_chunk(chunk, bound, buffers):
+                found.append(pairs)
+                if sum(len(pairs.others) for pairs in found) > _PAIRS_PER_PIECE:
+                    yield join_pairs(found)
+                    found = []
         if found:
             yield join_pairs(found)
 
-    def _first_column(self, chunk: slice) -> int:
-        """Return the end of the first class of a chunk, where its partners start."""
-        return int(self.starts[np.searchsorted(self.starts, chunk.start, side="right")])
-
     def _of_chunk(
-        self, chunk: slice, bound: AnyArray, product: AnyArray, hit: AnyArray, hit_other: AnyArray
-    ) -> Pairs:
-        first, n_rows = self._first_column(chunk), chunk.stop - chunk.start
-        shape = (n_rows, self.n_rows - first)
-        product, hit, hit_other = (a.reshape(shape) for a in (product, hit, hit_other))
+        self, chunk: slice, bound: AnyArray, buffers: tuple[AnyArray, AnyArray, AnyArray]
+    ) -> Iterator[Pairs]:
+        """Yield the pairs of a chunk, by halves if they are too many for the memory budget."""
+        n_rows = chunk.stop - chunk.start
         left = self._points[chunk].copy()
         left[:, -2:] = left[:, :-3:-1]
-        np.matmul(left, self._points[first:].T, out=product)
-        # Several whole classes: exclude pairs within a class and those of earlier samples.
-        inner = self.starts[(self.starts > first) & (self.starts <= chunk.stop)].tolist()
-        for low, high in pairwise([first, *inner]):
-            product[low - chunk.start : high - chunk.start, : high - first] = -np.inf
+        # The class of the first sample has no partners before its end.
+        first = int(self.starts[np.searchsorted(self.starts, chunk.start, side="right")])
+        rows: list[AnyArray] = [np.empty(0, np.uint16)]
+        others: list[AnyArray] = [np.empty(0, np.int32)]
+        n_hits = 0
+        for low in range(first, self.n_rows, _TILE_COLUMNS):
+            columns = slice(low, min(low + _TILE_COLUMNS, self.n_rows))
+            hit = self._hits_of_tile(left, chunk, columns, bound, buffers)
+            n_hits += len(hit)
+            if n_hits * _BYTES_PER_HIT > CHUNK_BYTES and n_rows > 1:
+                middle = chunk.start + n_rows // 2
+                yield from self._of_chunk(slice(chunk.start, middle), bound, buffers)
+                yield from self._of_chunk(slice(middle, chunk.stop), bound, buffers)
+                return
+            row, other = np.divmod(hit, columns.stop - columns.start)
+            rows.append(row.astype(np.uint16))
+            others.append((other + low).astype(np.int32))
+        row = np.concatenate(rows)
+        edges = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))])
+        # Stable, so that the partners of a sample stay in ascending order.
+        yield Pairs(chunk, edges, np.concatenate(others)[np.argsort(row, kind="stable")])
+
+    def _hits_of_tile(
+        self,
+        left: AnyArray,
+        chunk: slice,
+        columns: slice,
+        bound: AnyArray,
+        buffers: tuple[AnyArray, AnyArray, AnyArray],
+    ) -> IntArray:
+        """Return the flat indices of the pairs of a tile that are within a radius."""
+        shape = (len(left), columns.stop - columns.start)
+        product, hit, hit_other = (a[: shape[0] * shape[1]].reshape(shape) for a in buffers)
+        np.matmul(left, self._points[columns].T, out=product)
+        # Exclude the pairs of a sample with its own class and with earlier samples.
+        c0, c1 = np.searchsorted(self.starts, [chunk.start, chunk.stop - 1], side="right")
+        for low, high in pairwise(self.starts[c0 - 1 : c1 + 1].tolist()):
+            rows = slice(max(low - chunk.start, 0), high - chunk.start)
+            product[rows, : max(high - columns.start, 0)] = -np.inf
         np.greater(product, bound[chunk, None], out=hit)
-        np.greater(product, bound[first:], out=hit_other)
+        np.greater(product, bound[columns], out=hit_other)
         hit |= hit_other
-        rows, others = np.divmod(np.flatnonzero(hit), max(1, shape[1]))
-        counts = np.bincount(rows, minlength=n_rows)
-        edges = np.concatenate([[0], np.cumsum(counts)])
-        return Pairs(chunk, edges, (others + first).astype(np.int32))
+        return np.flatnonzero(hit)

@@ -13,9 +13,9 @@ from genmetric._typing import FloatArray, IntArray
 from genmetric.metric._lmnn.impostors import (
     ImpostorSearch,
     Pairs,
-    class_chunks,
     join_pairs,
     pair_distances,
+    search_chunks,
 )
 from genmetric.metric._lmnn.targets import target_scatter
 
@@ -361,8 +361,7 @@ class Objective:
         self._active: _ActiveSet | None = None
         self._crowded = False  # whether the last search found more than MAX_PAIRS pairs
         self._gram = problem.X.T @ problem.X
-        # A float32 distance and two bools for every pair, and space for the pairs found.
-        chunks = class_chunks(problem.starts, 10 * len(problem.X))
+        chunks = search_chunks(len(problem.X))
         edges = np.linspace(0, len(chunks), min(N_TASKS, len(chunks)) + 1).astype(int)
         self._tasks = [chunks[a:b] for a, b in pairwise(edges)]
 
