@@ -28,7 +28,7 @@ ErrorFunction = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 
 
 @dataclass(frozen=True)
-class MetricSum:
+class ValidationMetrics:
     """Sum of the metrics of several training runs.
 
     Attributes
@@ -43,7 +43,7 @@ class MetricSum:
     n_runs: int
 
 
-class _MetricSums:
+class _CheckpointMetrics:
     """Sums of LᵀL over the runs at each checkpoint; a run that ended keeps its last metric.
 
     Only one matrix per checkpoint is kept, whatever the number of runs.
@@ -69,9 +69,9 @@ class _MetricSums:
         for place in range(n_places, len(self._totals)):
             self._totals[place] += L.T @ L
 
-    def at(self, place: int) -> MetricSum:
+    def at(self, place: int) -> ValidationMetrics:
         """Return the sum at a checkpoint."""
-        return MetricSum(self._totals[min(place, len(self._totals) - 1)], self.n_runs)
+        return ValidationMetrics(self._totals[min(place, len(self._totals) - 1)], self.n_runs)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class ValidationPath:
         Numbers of iterations.
     errors : ndarray of shape (n_checkpoints,)
         Weighted mean error of the left-out samples at each checkpoint.
-    metrics : MetricSum or None, default=None
+    metrics : ValidationMetrics or None, default=None
         Metrics of the parts after the selected number of iterations, if they were requested and
         more than one part was left out.
     """
@@ -94,7 +94,7 @@ class ValidationPath:
     n_iter: int
     checkpoints: IntArray
     errors: FloatArray
-    metrics: MetricSum | None = None
+    metrics: ValidationMetrics | None = None
 
     @classmethod
     def without_samples(cls, n_iter: int) -> ValidationPath:
@@ -187,7 +187,7 @@ def select_n_iter(
     if not parts:
         return ValidationPath.without_samples(checkpoints[default])
     # The metric of a single part has no advantage over the final one, which has more samples.
-    metrics = _MetricSums() if keep_metrics and len(parts) > 1 else None
+    metrics = _CheckpointMetrics() if keep_metrics and len(parts) > 1 else None
     paths, weight = [], []
     for train, left_out in parts:
         paths.append(_path_errors(run, errors, train, left_out, checkpoints, default, metrics))
@@ -224,7 +224,7 @@ def _path_errors(
     left_out: IntArray,
     checkpoints: list[int],
     default: int,
-    metrics: _MetricSums | None,
+    metrics: _CheckpointMetrics | None,
 ) -> FloatArray:
     """Compute the errors of one part at the checkpoints, shape (n_checkpoints, n_left_out)."""
     path: list[FloatArray] = []

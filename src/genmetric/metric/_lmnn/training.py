@@ -12,7 +12,7 @@ from genmetric._chunks import row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density._scaling import Scaling
 from genmetric.geometry._factor import rank_limited_factor, symmetric_root
-from genmetric.metric._early_stopping import MetricSum, ValidationPath, select_n_iter
+from genmetric.metric._early_stopping import ValidationMetrics, ValidationPath, select_n_iter
 from genmetric.metric._lmnn.early_stopping import DEFAULT_N_ITER, class_folds, neighbor_errors
 from genmetric.metric._lmnn.initial import best_scale, initial_metric
 from genmetric.metric._lmnn.objective import MAX_PAIRS, Loss, Objective, Problem
@@ -108,7 +108,7 @@ def train(
     specification: Specification,
     *,
     resume_from: FloatArray | None = None,
-    average_with: MetricSum | None = None,
+    average_with: ValidationMetrics | None = None,
     callback: IterationCallback | None = None,
     at_start: Callable[[FloatArray], Any] | None = None,
 ) -> Solution:
@@ -123,7 +123,7 @@ def train(
     resume_from : ndarray of shape (n_components, n_features), default=None
         Factor to start the minimisation from, for scaled samples. The initial metric still selects
         the target neighbours.
-    average_with : MetricSum, default=None
+    average_with : ValidationMetrics, default=None
         Metrics of other runs, for scaled samples; the result is their average with that of this
         run.
     callback : callable, default=None
@@ -186,14 +186,14 @@ def train(
     return replace(solution, L=L, value=found.value, n_triplets=found.n_triplets)
 
 
-def average_factor(L: FloatArray, others: MetricSum, X: FloatArray) -> FloatArray:
+def average_factor(L: FloatArray, others: ValidationMetrics, X: FloatArray) -> FloatArray:
     """Average the metric LᵀL with those of other runs.
 
     Parameters
     ----------
     L : ndarray of shape (n_components, n_features)
         Factor of a metric.
-    others : MetricSum
+    others : ValidationMetrics
         Metrics of the other runs.
     X : ndarray of shape (n_samples, n_features)
         Centred samples.
