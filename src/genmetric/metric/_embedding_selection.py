@@ -293,9 +293,9 @@ def search_score(
 ) -> float:
     """Compute the mean of mAP@R and recall@1 from one product of all queries with all references.
 
-    As the only score, mAP@R prefers maps that pull whole classes together, also around wrong neighbours.
-    :func:`genmetric.metrics.retrieval_scores` has the definitions. Its search is exact and needs
-    little memory; this one is faster for few references of large classes.
+    As the only score, mAP@R prefers maps that pull whole classes together, also around wrong
+    neighbours. :func:`genmetric.metrics.retrieval_scores` has the definitions. Its search is exact
+    and needs little memory; this one is faster for few references of large classes.
 
     Parameters
     ----------

@@ -250,7 +250,7 @@ def check_impostor_pairs(problem: Problem, L: FloatArray) -> None:
         The factor that the minimisation starts from.
     """
     n_samples, n_classes = len(problem.X), len(problem.starts) - 1
-    # Fewer samples cannot have so many pairs.
+    # Fewer samples cannot have this number of pairs.
     if n_samples**2 <= MAX_IMPOSTOR_PAIRS:
         return
     found = expected_pairs(problem, L)
