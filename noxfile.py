@@ -129,8 +129,13 @@ def contract(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def retrieval(session: nox.Session) -> None:
-    """Compare the retrieval scores with those of pytorch-metric-learning."""
-    session.install("-e", ".", "torch", "pytorch-metric-learning")
+    """Compare the retrieval scores with those of pytorch-metric-learning.
+
+    The argument is the requirement of torch. A plain one selects a build for graphics processors,
+    of gigabytes, on most systems; ``nox -s retrieval -- torch==2.13.0`` selects a version. A torch
+    that the environment of the session has already is kept.
+    """
+    session.install("-e", ".", *(session.posargs or ["torch"]), "pytorch-metric-learning")
     session.run("python", "tests/contract/compare_retrieval.py", env=ONE_THREAD)
 
 

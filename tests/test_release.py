@@ -100,6 +100,16 @@ def test_workflows_run_sessions_that_exist(path):
         assert "timeout-minutes" in job
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=str)
+def test_workflows_run_scripts_that_exist(path):
+    yaml = pytest.importorskip("yaml")
+    jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"].values()
+    commands = [str(step.get("run", "")) for job in jobs for step in job["steps"]]
+    assert any(commands)
+    for script in re.findall(r"[\w./-]+\.(?:py|sh|toml|txt)\b", "\n".join(commands)):
+        assert (ROOT / script).exists(), script
+
+
 def test_published_files_leave_the_scores_out():
     build = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["build"]["targets"]["sdist"]
     assert {"/docs/results/scores.jsonl", "/docs/_static/mathjax"} <= set(build["exclude"])
