@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from genmetric.tables import TableError, make_preprocessor, plan_columns, split_target
+from genmetric.tables import TableError, _cells, make_preprocessor, plan_columns, split_target
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -349,3 +349,28 @@ def test_two_values_are_one_feature(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert columns.transform(new)[:, 1].tolist() == [1.0, 1.0]
+
+
+def test_cells_of_text_are_not_looked_at_one_by_one(monkeypatch):
+    words = np.array(["a", None, " b "] * 1000, dtype=object)
+    frame = pd.DataFrame({"t": pd.Series(words, dtype=object)})
+    calls = []
+
+    def count(value):
+        calls.append(value)
+        return None if value is None else value.strip()
+
+    monkeypatch.setattr(_cells, "is_missing", lambda _: pytest.fail("looked at a cell"))
+    monkeypatch.setattr(_cells, "cell_text", count)
+    array = _cells.column_array(frame, "t")
+    assert array.tolist() == words.tolist()
+    assert _cells.cell_texts(array) == ["a", None, "b"] * 1000
+    assert len(calls) == 3
+
+
+def test_missing_cells_of_any_kind_are_none():
+    cells = ["a", np.nan, None, pd.NA, pd.NaT, [1]]
+    frame = pd.DataFrame({"t": pd.Series(cells, dtype=object)})
+    array = _cells.column_array(frame, "t")
+    assert array.tolist() == ["a", None, None, None, None, [1]]
+    assert _cells.cell_texts(array) == ["a", None, None, None, None, "[1]"]

@@ -129,7 +129,10 @@ def _objects(values: Sequence[Any]) -> AnyArray:
 
 def _plain_objects(array: AnyArray) -> AnyArray:
     """Replace NaN, NaT and NA by None, and give columns of one plain type the type's array."""
-    values = [None if is_missing(value) else value for value in array]
+    # Most columns are text; looking at every cell would take most of the time of reading a file.
+    if set(map(type, array.tolist())) <= {str, type(None)}:
+        return array.copy()
+    values = [None if type(v) is not str and is_missing(v) else v for v in array]
     present = [type(value) for value in values if value is not None]
     types = set(present)
     if types and all(issubclass(t, (bool, np.bool_)) for t in types):
@@ -195,21 +198,18 @@ def cell_texts(array: AnyArray, missing_words: Iterable[str] | None = None) -> l
         One entry per row.
     """
     words = missing_set(missing_words)
-    known: dict[Any, str | None] = {}
 
     def text(value: Any) -> str | None:
         found = cell_text(value)
         return None if found is None or found.lower() in words else found
 
-    texts = []
-    for value in array.tolist() if array.dtype.kind in "iufb" else array:
-        try:
-            if value not in known:
-                known[value] = text(value)
-            texts.append(known[value])
-        except TypeError:
-            texts.append(text(value))
-    return texts
+    values = array.tolist() if array.dtype.kind in "iufb" else list(array)
+    try:
+        distinct = set(values)
+    except TypeError:  # lists, for example, have no hash
+        return [text(value) for value in values]
+    known = {value: text(value) for value in distinct}
+    return list(map(known.__getitem__, values))
 
 
 def missing_set(words: Iterable[str] | None) -> frozenset[str]:
