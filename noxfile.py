@@ -135,7 +135,8 @@ def retrieval(session: nox.Session) -> None:
     of gigabytes, on most systems; ``nox -s retrieval -- torch==2.13.0`` selects a version. A torch
     that the environment of the session has already is kept.
     """
-    session.install("-e", ".", *(session.posargs or ["torch"]), "pytorch-metric-learning")
+    # Its scores need faiss, which it does not require.
+    session.install("-e", ".[ann]", *(session.posargs or ["torch"]), "pytorch-metric-learning")
     session.run("python", "tests/contract/compare_retrieval.py", env=ONE_THREAD)
 
 

@@ -1,6 +1,6 @@
 """Compare genmetric.metrics with pytorch-metric-learning's AccuracyCalculator.
 
-Run it in an environment of its own that has genmetric, torch and pytorch-metric-learning:
+Run it in an environment of its own that has genmetric[ann], torch and pytorch-metric-learning:
 ``python tests/contract/compare_retrieval.py``.
 """
 
