@@ -10,17 +10,11 @@ from genmetric.metric._embedding_selection import (
     MapParameters,
     best_candidate,
     embedding_map,
-    search_score,
+    mean_average_precision,
     select_parameters,
     selection_samples,
 )
-from genmetric.metrics import retrieval_scores
-
-
-def mean_score(*samples, **options):
-    """Return the mean of mAP@R and recall@1 by the exact search."""
-    scores = retrieval_scores(*samples, k=1, **options)
-    return (scores["map_at_r"] + scores["recall@1"]) / 2
+from genmetric.metrics import mean_average_precision_at_r
 
 
 def simulated(n_classes, n_each, n_features, seed=0):
@@ -71,18 +65,18 @@ def test_scores_by_definition(normalize):
             L = embedding_map(PooledMoments.of(X[train], codes[train], 12), parameters, 3)
             z = (X[test] - X[train].mean(axis=0)) @ L.T
             metric = "cosine" if normalize else "euclidean"
-            scores.append(mean_score(z, codes[test], metric=metric))
+            scores.append(mean_average_precision_at_r(z, codes[test], metric=metric))
         np.testing.assert_allclose(found.scores["new_classes"][index], np.mean(scores))
 
 
 @pytest.mark.parametrize("leave_one_out", [True, False])
-def test_score_is_that_of_the_exact_search(leave_one_out):
+def test_precision_is_that_of_the_exact_search(leave_one_out):
     rng = np.random.default_rng(0)
     z, codes = rng.normal(size=(90, 4)), rng.permutation(np.r_[np.arange(80) % 7, np.arange(7, 17)])
     queries = None if leave_one_out else rng.normal(size=(20, 4))
     asked = None if leave_one_out else np.arange(20) % 18
-    expected = mean_score(z, codes, queries=queries, query_labels=asked)
-    np.testing.assert_allclose(search_score(z, codes, queries, asked), expected)
+    expected = mean_average_precision_at_r(z, codes, queries=queries, query_labels=asked)
+    np.testing.assert_allclose(mean_average_precision(z, codes, queries, asked), expected)
 
 
 def test_left_out_samples_are_searched_among_the_others(monkeypatch):
@@ -93,7 +87,7 @@ def test_left_out_samples_are_searched_among_the_others(monkeypatch):
         asked.append((len(references), len(queries)))
         return 0.5
 
-    monkeypatch.setattr(module, "search_score", score)
+    monkeypatch.setattr(module, "mean_average_precision", score)
     select_parameters(
         X, codes, "training", n_components=None, normalize=True, rng=np.random.RandomState(0)
     )

@@ -71,8 +71,7 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     By default L comes in closed form from a Gaussian model with one covariance within classes and
     one between classes. Its axes are those of linear discriminant analysis, weighted by how well
     each separates pairs of one class from pairs of two. Two shrinkages and the weighting are
-    selected by the mean of mAP@R and recall@1 in searches among left-out classes and among left-out
-    samples.
+    selected by the mAP@R of searches among left-out classes and among left-out samples.
 
     Parameters
     ----------
@@ -109,8 +108,8 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         "detection". Empty for other metrics.
     cv_results_ : dict
         Scores of the selection: `params`, a list with one entry per candidate, and the arrays
-        `new_classes` and `training_classes` of means of mAP@R and recall@1. Empty for other
-        metrics, and if there are too few classes and samples to leave some out.
+        `new_classes` and `training_classes` of mAP@R. Empty for other metrics, and if there are
+        too few classes and samples to leave some out.
     components_ : ndarray of shape (n_components, n_features)
         The factor L, float32 if the training samples are.
     mean_ : ndarray of shape (n_features,)

@@ -69,8 +69,7 @@ class Selection(NamedTuple):
         The best parameters.
     scores : dict
         ``"params"``, a list with one entry per candidate, and the arrays ``"new_classes"`` and
-        ``"training_classes"`` of :func:`search_score`, if scored. Empty if the samples could not be
-        split.
+        ``"training_classes"`` of mAP@R, if scored. Empty if the samples could not be split.
     """
 
     parameters: MapParameters
@@ -118,12 +117,12 @@ def select_parameters(
     rng: np.random.RandomState,
     n_jobs: int | None = None,
 ) -> Selection:
-    """Select the parameters of the map by the scores of searches.
+    """Select the parameters of the map by the mAP@R of searches.
 
     Searches among new classes fit the map on two thirds of the classes and search the samples of
     the other third among themselves. Searches among the training classes fit it on two thirds of
     the samples of each class and search the others among these. Both are repeated for each third,
-    and the score of a candidate is the mean of :func:`search_score` over all searches of one kind.
+    and the score of a candidate is the mean over all searches of one kind.
 
     Parameters
     ----------
@@ -262,7 +261,7 @@ def _scores(
     normalize: bool,
     n_jobs: int | None,
 ) -> FloatArray:
-    """Return the scores of all candidates in one search."""
+    """Return the mAP@R of all candidates in one search."""
     moments = PooledMoments.of(
         x[search.train], codes[search.train], int(codes.max()) + 1, n_jobs=n_jobs
     )
@@ -277,7 +276,7 @@ def _scores(
 
     return np.array(
         [
-            search_score(
+            mean_average_precision(
                 mapped(references, L),
                 labels,
                 None if queries is None else mapped(queries, L),
@@ -288,13 +287,12 @@ def _scores(
     )
 
 
-def search_score(
+def mean_average_precision(
     references: AnyArray, labels: IntArray, queries: AnyArray | None, asked: IntArray | None
 ) -> float:
-    """Compute the mean of mAP@R and recall@1 from one product of all queries with all references.
+    """Compute mAP@R from one product of all queries with all references.
 
-    As the only score, mAP@R prefers maps that pull whole classes together, also around wrong
-    neighbours. :func:`genmetric.metrics.retrieval_scores` has the definitions. Its search is exact
+    :func:`genmetric.metrics.mean_average_precision_at_r` has the definition. Its search is exact
     and needs little memory; this one is faster for few references of large classes.
 
     Parameters
@@ -328,5 +326,4 @@ def search_score(
     found = np.argpartition(-nearness, depth - 1, axis=1)[:, :depth]
     order = np.argsort(-np.take_along_axis(nearness, found, axis=1), axis=1, kind="stable")
     match = labels[np.take_along_axis(found, order, axis=1)] == own[:, None]
-    average_precision = float(precision_sums(match, n_relevant)[1] / len(own))
-    return (average_precision + float(match[:, 0].mean())) / 2
+    return float(precision_sums(match, n_relevant)[1] / len(own))
