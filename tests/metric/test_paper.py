@@ -101,6 +101,7 @@ def test_sizes_of_the_parts():
     assert sizes == {150: 30, 178: 37, 351: 71, 846: 170, 1000: 200}
 
 
+@pytest.mark.filterwarnings("ignore:The curvatures of the class densities:UserWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "rows"), cases())
 def test_error_of_the_paper(name, rows, capsys):

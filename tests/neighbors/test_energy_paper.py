@@ -91,6 +91,7 @@ def test_the_errors_are_those_of_the_classifier():
             assert errors[i, j] == pytest.approx(1 - score)
 
 
+@pytest.mark.filterwarnings("ignore:The curvatures of the class densities:UserWarning")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("rows", ["training", "training and validation"])
