@@ -244,6 +244,18 @@ def test_repr_is_the_table():
     )
 
 
+def test_samples_of_many_classes_are_whole_classes():
+    y = np.repeat(np.arange(5000), 2)
+    rows = stratified_sample(y, 300, 0)
+    counts = np.unique(y[rows], return_counts=True)[1]
+    assert len(rows) == 300
+    assert (counts == 2).all()
+    X = np.random.default_rng(0).normal(size=(len(y), 2)) + y[:, None]
+    found = compare_metrics(X, y, task="classification", methods=["standardised"], max_samples=300)
+    assert found.n_samples == 300
+    assert any("drawn at random from 150 of 5000 classes" in note for note in found.notes)
+
+
 def test_metric_learned_from_a_subsample_keeps_all_neighbours(rng):
     X, y = rng.normal(size=(200, 3)), np.repeat([0, 1], 100)
     fitted = METHODS["uniform"].fit(TrainingData(X, y, 0, 50))

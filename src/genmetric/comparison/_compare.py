@@ -178,7 +178,12 @@ def compare_metrics(
         samples = _large_classes(samples, notes)
     if max_samples is not None and len(samples.y) > check_count(max_samples, "max_samples"):
         rows = draw_sample(samples.y, max_samples, random_state, samples.task)
-        notes.append(f"compared on {len(rows)} of {len(samples.y)} samples, drawn at random")
+        note = f"compared on {len(rows)} of {len(samples.y)} samples, drawn at random"
+        if samples.task == "classification":
+            n_classes, n_drawn = (len(np.unique(y)) for y in (samples.y, samples.y[rows]))
+            if n_drawn < n_classes:
+                note += f" from {n_drawn} of {n_classes} classes"
+        notes.append(note)
         samples = samples.take(rows)
     n = len(samples.y)
     if samples.task == "classification":

@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from genmetric._averages import select_n_neighbors_to_average
 from genmetric._scoring import Task
 from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric._validation import rows_by_class
 from genmetric._votes import N_NEIGHBORS, select_n_neighbors, vote_errors
 
 
@@ -169,6 +170,8 @@ def draw_sample(y: AnyArray, n_samples: int, seed: int, task: Task) -> IntArray:
 def stratified_sample(y: AnyArray, n_samples: int, seed: int) -> IntArray:
     """Draw about `n_samples` samples, each class in proportion and with two samples if possible.
 
+    If two samples of every class would be more than `n_samples`, random classes are drawn first.
+
     Parameters
     ----------
     y : ndarray of shape (n,)
@@ -186,8 +189,12 @@ def stratified_sample(y: AnyArray, n_samples: int, seed: int) -> IntArray:
     rng = np.random.default_rng(seed)
     _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
     share = min(1.0, n_samples / len(y))
-    kept = [
-        rng.permutation(np.flatnonzero(codes == c))[: max(2, round(share * count))]
-        for c, count in enumerate(counts)
-    ]
+    drawn = np.arange(len(counts))
+    if 2 * len(counts) > n_samples:
+        sizes = np.minimum(counts, np.maximum(2, np.round(share * counts)))
+        order = rng.permutation(len(counts))
+        fits = int(np.searchsorted(np.cumsum(sizes[order]), n_samples, side="right"))
+        drawn = np.sort(order[: max(2, fits)])
+    members = rows_by_class(codes, len(counts))
+    kept = [rng.permutation(members[c])[: max(2, round(share * counts[c]))] for c in drawn]
     return np.sort(np.concatenate(kept))

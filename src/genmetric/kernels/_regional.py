@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
@@ -16,15 +17,17 @@ from genmetric._parameters import N_JOBS, RANDOM_STATE, Interval, ParameterRules
 from genmetric._parameters import ArrayLike as ArrayRule
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import check_weights, query_rows, refuse_lazy
-from genmetric._warnings import suppress_warnings
+from genmetric._validation import check_weights, query_rows, refuse_lazy, rows_by_class
+from genmetric._warnings import suppress_warnings, warn_user
+from genmetric.density._low_rank import LowRankGaussians
 from genmetric.density._models import ClassModels
 from genmetric.density._scaling import Scaling
 from genmetric.geometry._factor import symmetric_root
 from genmetric.geometry._local import interpolate
-from genmetric.geometry._summation import sum_local_metrics
+from genmetric.geometry._summation import estimated_seconds, sum_local_metrics
 from genmetric.kernels._gram import FEWER_KERNELS, stack_bytes
 from genmetric.kernels._metric_kernel import median_squared_distance, squared_distances
+from genmetric.metric._fitting import MAX_SECONDS, MIN_AVERAGED
 from genmetric.metric._generative import GenerativeMetric
 
 #: The inverse bandwidths of the paper, 2^-6, 2^-5, ..., 2^8.
@@ -39,6 +42,7 @@ def regional_metrics(
     *,
     interpolation: float = 1.0,
     log_priors: FloatArray | None = None,
+    solver: str = "dense",
     n_jobs: int | None = None,
 ) -> FloatArray:
     r"""Average the local metrics of the samples of each region.
@@ -60,6 +64,8 @@ def regional_metrics(
         identity.
     log_priors : ndarray of shape (n_classes,), default=None
         Logarithms of the class priors; ``None`` uses equal priors.
+    solver : str, default="dense"
+        Solver of :func:`~genmetric.geometry.sum_local_metrics`.
     n_jobs : int, default=None
         Number of threads. Results are bit-identical for every value.
 
@@ -70,11 +76,49 @@ def regional_metrics(
     """
     means = [
         sum_local_metrics(
-            models, X[regions == p], frame, log_priors=log_priors, n_jobs=n_jobs
+            models, X[regions == p], frame, log_priors=log_priors, solver=solver, n_jobs=n_jobs
         ).mean()
         for p in range(int(regions.max()) + 1)
     ]
     return interpolate(np.array(means), interpolation)
+
+
+def averaged_samples(
+    models: ClassModels, regions: IntArray, n_features: int, random_state: Any = None
+) -> IntArray:
+    """Draw the samples whose local metrics are averaged: all, unless that takes too long.
+
+    With many classes the local metric of a sample takes a product with all samples, so that the
+    time grows with the square of their number.
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    regions : ndarray of shape (n_samples,)
+        Region of each sample: 0, 1, ...
+    n_features : int
+        Number of features.
+    random_state : int, RandomState instance or None, default=None
+        Random state of the draw.
+
+    Returns
+    -------
+    ndarray of int
+        Indices of samples, ascending; the same fraction of each region, and at least 1024.
+    """
+    every = np.arange(len(regions))
+    if not isinstance(models, LowRankGaussians):
+        return every
+    seconds = estimated_seconds("low-rank", models, len(regions), n_features)
+    if seconds is None or seconds <= MAX_SECONDS:
+        return every
+    rng = check_random_state(random_state)
+    kept = []
+    for members in rows_by_class(regions, int(regions.max()) + 1):
+        n_kept = max(MIN_AVERAGED, int(len(members) * MAX_SECONDS / seconds))
+        kept.append(rng.permutation(members)[:n_kept])
+    return np.sort(np.concatenate(kept))
 
 
 def find_regions(Z: FloatArray, n_regions: int, random_state: Any = None) -> IntArray:
@@ -234,20 +278,32 @@ class RegionalKernels(BaseEstimator):
                 n_jobs=self.n_jobs,
             )
             # The caller cannot select another normalization, as this warning recommends.
-            with suppress_warnings(UserWarning, "The curvatures of the class densities"):
+            with (
+                suppress_warnings(UserWarning, "The curvatures of the class densities"),
+                suppress_warnings(UserWarning, "The local metrics of"),
+            ):
                 uniform.fit(x, labels)
             frame = uniform._frame
             regions, metrics = np.zeros(len(x), np.intp), uniform.metric_[None]
             if n_regions > 1:
                 Z = frame.apply(x) @ uniform.components_.T
                 regions = find_regions(Z, n_regions, self.random_state)
+                models = uniform._models
+                rows = averaged_samples(models, regions, x.shape[1], self.random_state)
+                if len(rows) < len(x):
+                    warn_user(
+                        f"The local metrics of {len(rows)} of {len(x)} samples were averaged: with "
+                        f"{models.n_classes} classes, all samples would take more than "
+                        f"{MAX_SECONDS:.0f} seconds. Fit on fewer classes to use all samples."
+                    )
                 metrics = regional_metrics(
-                    uniform._models,
-                    x,
+                    models,
+                    x[rows],
                     frame,
-                    regions,
+                    regions[rows],
                     interpolation=interpolation,
                     log_priors=uniform._log_priors,
+                    solver="low-rank" if isinstance(models, LowRankGaussians) else "dense",
                     n_jobs=self.n_jobs,
                 )
         inside = frame.apply(x)
