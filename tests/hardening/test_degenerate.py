@@ -237,7 +237,7 @@ def test_expected_pairs_are_those_of_all_samples():
 
 
 def test_selection_among_many_classes_draws_whole_classes(monkeypatch):
-    monkeypatch.setattr("genmetric.density._factored_statistics.MIN_SCATTER_ENTRIES", 1)
+    monkeypatch.setattr("genmetric.density._mixed_statistics.MIN_SCATTER_ENTRIES", 1)
     n_classes, rng = 3000, np.random.default_rng(0)
     y = np.repeat(np.arange(n_classes), 2)
     X = (3 * rng.normal(size=(n_classes, 6)))[y] + rng.normal(size=(len(y), 6))
@@ -248,7 +248,7 @@ def test_selection_among_many_classes_draws_whole_classes(monkeypatch):
 
 
 def test_regional_metrics_of_many_classes_average_over_some_samples(monkeypatch):
-    monkeypatch.setattr("genmetric.density._factored_statistics.MIN_SCATTER_ENTRIES", 1)
+    monkeypatch.setattr("genmetric.density._mixed_statistics.MIN_SCATTER_ENTRIES", 1)
     n_classes, rng = 600, np.random.default_rng(0)
     y = np.repeat(np.arange(n_classes), 2)
     X = (3 * rng.normal(size=(n_classes, 6)))[y] + rng.normal(size=(len(y), 6))
