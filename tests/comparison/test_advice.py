@@ -82,7 +82,7 @@ def test_names_a_faster_method_that_is_not_worse():
     found = advise(results, 1 / 9, SCORINGS["error"])
     assert found.text.startswith("Use regional kernels (method 'mkl')")
     assert (
-        "Generative metric (method 'uniform') (17.1%) is not significantly worse and fits 20 times "
+        "Generative metric (method 'uniform'), with 17.1%, is not significantly worse and fits 20 times "
         "faster." in found.text
     )
 

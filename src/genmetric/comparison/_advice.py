@@ -153,7 +153,7 @@ def advise(
         quick = min(faster, key=lambda r: r.error)
         ratio = float(np.mean(best.fit_seconds)) / max(float(np.mean(quick.fit_seconds)), 1e-9)
         text += (
-            f" {_capital(_named(quick))} ({shown(quick)}) is not significantly worse and fits "
+            f" {_capital(_named(quick))}, with {shown(quick)}, is not significantly worse and fits "
             f"{ratio:.0f} times faster."
         )
     return Advice(baseline.name, best.name, p, best.key, text + reference)
