@@ -1,8 +1,10 @@
 """Error rates of k-nearest neighbours after each metric, for small and large training sets.
 
-Writes docs/results/robustness.md from a store of scores, which a later run continues:
+Writes docs/results/robustness.md from a store of scores, by default robustness.jsonl next to that
+page, which a later run continues. The scores of a method whose code changed are computed again
+after its lines are removed:
 
-    python benchmarks/robustness.py --store scores.jsonl --splits 20 --minutes 60
+    python benchmarks/robustness.py --splits 20 --minutes 60
 
 Each set is split at random, stratified, with 20, 50 and 80 per cent for training; features are
 standardised on the training part; the number of neighbours is selected by leave-one-out on the
@@ -206,7 +208,7 @@ def write_page(store):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", type=Path, default=Path("robustness.jsonl"))
+    parser.add_argument("--store", type=Path, default=PAGE.with_suffix(".jsonl"))
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--methods", default=",".join(METHODS).replace(", ", "; "))
