@@ -307,9 +307,9 @@ def read_training(
             if max_rows is None:
                 raise TooLargeError(f"{table.label}: the features do not fit the memory budget.")
             sample, plan = fitting, planned(fitting)
+    except TooLargeError:  # its text names the table
+        raise
     except TableError as error:
-        if isinstance(error, TooLargeError):
-            raise
         raise TableError(f"{table.label}: {error}{_corrected(error.options)}") from error
     show_plan(plan, sample, options)
     X, y = split_target(sample.frame, plan)

@@ -15,6 +15,7 @@ from genmetric._scoring import Task
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import rows_by_class
 from genmetric._votes import N_NEIGHBORS, select_n_neighbors, vote_errors
+from genmetric.metric._sampling import draw_classes
 
 
 def fit_voting(
@@ -192,9 +193,7 @@ def stratified_sample(y: AnyArray, n_samples: int, seed: int) -> IntArray:
     drawn = np.arange(len(counts))
     if 2 * len(counts) > n_samples:
         sizes = np.minimum(counts, np.maximum(2, np.round(share * counts)))
-        order = rng.permutation(len(counts))
-        fits = int(np.searchsorted(np.cumsum(sizes[order]), n_samples, side="right"))
-        drawn = np.sort(order[: max(2, fits)])
+        drawn = draw_classes(sizes, n_samples, rng)
     members = rows_by_class(codes, len(counts))
     kept = [rng.permutation(members[c])[: max(2, round(share * counts[c]))] for c in drawn]
     return np.sort(np.concatenate(kept))

@@ -29,6 +29,30 @@ def warn_few_features(n_features: int) -> None:
         )
 
 
+def draw_classes(
+    sizes: AnyArray, n_samples: int, rng: np.random.RandomState | np.random.Generator
+) -> IntArray:
+    """Draw random classes that together have at most `n_samples` samples, and at least two classes.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_classes,)
+        Number of samples of each class.
+    n_samples : int
+        Maximum number of samples.
+    rng : RandomState or Generator
+        Random number generator.
+
+    Returns
+    -------
+    ndarray of int
+        Indices of the classes, ascending.
+    """
+    order = rng.permutation(len(sizes))
+    n_classes = int(np.searchsorted(np.cumsum(sizes[order]), n_samples, side="right"))
+    return np.sort(order[: max(2, n_classes)])
+
+
 def draw_samples(
     n_samples: int, n_draws: int | None, weights: FloatArray | None, rng: np.random.RandomState
 ) -> IntArray | None:

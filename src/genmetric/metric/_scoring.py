@@ -25,6 +25,7 @@ from genmetric.metric._candidates import Candidate
 from genmetric.metric._combination import GivenWeights
 from genmetric.metric._fitting import base_coordinates, plan_fit
 from genmetric.metric._generative import GenerativeMetric
+from genmetric.metric._sampling import draw_classes
 from genmetric.metric._specification import FitSpecification
 from genmetric.metric._splits import Split
 
@@ -107,10 +108,8 @@ class SelectionSamples:
         """
         if len(self.x) <= n_samples:
             return self
-        counts = np.bincount(self.codes)
-        order = rng.permutation(len(counts))
-        n_classes = max(2, int(np.searchsorted(np.cumsum(counts[order]), n_samples, "right")))
-        rows = np.flatnonzero(np.isin(self.codes, order[:n_classes]))
+        drawn = draw_classes(np.bincount(self.codes), n_samples, rng)
+        rows = np.flatnonzero(np.isin(self.codes, drawn))
         classes, codes = np.unique(self.codes[rows], return_inverse=True)
         x = self.x[rows]
         weight, average = (w if w is None else w[rows] for w in (self.weight, self.average))
