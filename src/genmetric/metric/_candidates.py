@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.stats import rankdata
 
 from genmetric._parameters import RuleOrValue, check_parameter
 from genmetric._typing import FloatArray
@@ -117,16 +118,97 @@ def make_candidates(
     return grid
 
 
-class HasPreference(Protocol):
-    """A candidate with a preference among equally good ones."""
+class HasParameters(Protocol):
+    """A candidate with parameters and a preference among equally good ones."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters of the metric."""
 
     @property
     def preference(self) -> tuple[float, ...]:
         """Sort key: the preferred one of equally good candidates has the smallest."""
 
 
+def smooth(values: FloatArray) -> FloatArray:
+    """Average adjacent values with weights 1/4, 1/2 and 1/4; the ends are repeated.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., n_values)
+        Scores or errors of ordered settings.
+
+    Returns
+    -------
+    ndarray of shape (..., n_values)
+        Smoothed values.
+    """
+    padded = np.concatenate([values[..., :1], values, values[..., -1:]], axis=-1)
+    return np.asarray(padded[..., :-2] / 4 + padded[..., 1:-1] / 2 + padded[..., 2:] / 4)
+
+
+def weights_at_best(scores: FloatArray) -> FloatArray:
+    """Return weights of ordered settings around the best one of each candidate.
+
+    Metrics of few dimensions need more neighbours than others, so that a candidate is compared at
+    the number of neighbours that suits it. A single score is noisy: adjacent numbers count as well.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_candidates, n_numbers)
+        Score for each number of neighbours, ascending.
+
+    Returns
+    -------
+    ndarray of shape (n_candidates, n_numbers)
+        Weights that sum to one: 1/2 at the number with the best smoothed score, which is the first
+        of several, and 1/4 at each adjacent one. An end counts for the number missing beyond it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.metric._candidates import weights_at_best
+    >>> weights_at_best(np.array([[0.7, 0.8, 0.9, 0.8], [0.9, 0.8, 0.7, 0.7]]))
+    array([[0.  , 0.25, 0.5 , 0.25],
+           [0.75, 0.25, 0.  , 0.  ]])
+    """
+    # Rounded, so that equal counts of samples have equal scores.
+    best = np.round(smooth(scores), 12).argmax(axis=1)
+    return np.asarray(smooth(np.eye(scores.shape[1]))[best])
+
+
+def results_table(candidates: Sequence[HasParameters], by_split: FloatArray) -> dict[str, Any]:
+    """Return the columns of `cv_results_` that all selections have.
+
+    Parameters
+    ----------
+    candidates : sequence
+        Candidates.
+    by_split : ndarray of shape (n_candidates, n_splits)
+        Score of each candidate on each split.
+
+    Returns
+    -------
+    dict
+        `params`, `param_<name>`, `split<i>_test_score`, `mean_test_score`, `std_test_score` and
+        `rank_test_score`.
+    """
+    columns: dict[str, Any] = {"params": [candidate.params for candidate in candidates]}
+    for name in candidates[0].params:
+        column = np.empty(len(candidates), object)
+        column[:] = [candidate.params[name] for candidate in candidates]
+        columns[f"param_{name}"] = column
+    for s, scores in enumerate(by_split.T):
+        columns[f"split{s}_test_score"] = scores
+    means = np.round(by_split.mean(axis=1), 12)
+    columns["mean_test_score"] = means
+    columns["std_test_score"] = by_split.std(axis=1)
+    columns["rank_test_score"] = rankdata(-means, method="min").astype(np.int32)
+    return columns
+
+
 def select_candidate(
-    candidates: Sequence[HasPreference], means: FloatArray, scores: FloatArray
+    candidates: Sequence[HasParameters], means: FloatArray, scores: FloatArray
 ) -> int:
     """Return the preferred candidate within one standard error of the best.
 

@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import KFold, check_cv
@@ -31,7 +30,7 @@ from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_weights, form_points, numeric_targets
 from genmetric._votes import N_NEIGHBORS
 from genmetric._warnings import suppress_warnings
-from genmetric.metric._candidates import as_grid, select_candidate
+from genmetric.metric._candidates import as_grid, results_table, select_candidate
 from genmetric.metric._mahalanobis import LinearMapMixin, MahalanobisMixin
 from genmetric.metric._regression import (
     RegressionMethod,
@@ -313,25 +312,16 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         k: AnyArray,
     ) -> None:
         """Set the results from scores of shape (n_candidates, n_splits, n_numbers)."""
-        by_split = scores.mean(axis=2)
-        means = by_split.mean(axis=1)
+        self.cv_results_ = results_table(candidates, scores.mean(axis=2))
+        means = self.cv_results_["mean_test_score"]
         self.best_index_ = select_candidate(candidates, means, paired)
-        selected = candidates[self.best_index_]
         by_number = scores[self.best_index_].mean(axis=0)
         place = int(by_number.argmax())
         self.best_score_ = float(by_number[place])
-        self.best_params_ = {**selected.params, "n_neighbors": int(k[place])}
-        columns: dict[str, Any] = {"params": [candidate.params for candidate in candidates]}
-        for name in selected.params:
-            column = np.empty(len(candidates), object)
-            column[:] = [candidate.params[name] for candidate in candidates]
-            columns[f"param_{name}"] = column
-        for s in range(scores.shape[1]):
-            columns[f"split{s}_test_score"] = by_split[:, s]
-        columns["mean_test_score"] = means
-        columns["std_test_score"] = by_split.std(axis=1)
-        columns["rank_test_score"] = rankdata(-means, method="min").astype(np.int32)
-        self.cv_results_ = columns
+        self.best_params_ = {
+            **candidates[self.best_index_].params,
+            "n_neighbors": int(k[place]),
+        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

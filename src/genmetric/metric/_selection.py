@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
@@ -31,7 +30,9 @@ from genmetric.metric._candidates import (
     Candidate,
     as_grid,
     make_candidates,
+    results_table,
     select_candidate,
+    weights_at_best,
 )
 from genmetric.metric._fitting import OPTIONAL
 from genmetric.metric._generative import GenerativeMetric
@@ -50,14 +51,14 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
     (``interpolation=0`` with "pooled") and its reduction to the dimensions of linear discriminant
     analysis (``n_components="lda"``). Each candidate is fitted on the training part of every split,
     and the left-out samples are classified by majority vote among their k nearest neighbours. The
-    score of a candidate is the mean accuracy over the splits and over all k.
+    score of a candidate is its accuracy at the k that suits it best, smoothed over adjacent k.
 
     Several candidates are usually equally good: those whose score is within one standard error of
     the best, where the standard error is that of the difference on the same samples. Of these, the
     one closest to what is best on average over many datasets is fitted on all samples: all
     dimensions, a learned metric, the base "pooled", Ledoit-Wolf shrinkage, equal trace and no
-    interpolation, in this order. The number of neighbours is then selected by leave-one-out in
-    the space of that metric.
+    interpolation, in this order. The number of neighbours is selected by the sum of the accuracy of
+    the left-out samples and of the leave-one-out accuracy in the space of that metric.
 
     Parameters
     ----------
@@ -68,10 +69,10 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         Values of `base` to select from.
     normalizations : str or list of str, default="trace"
         Values of `normalization` to select from.
-    shrinkages : None, "auto", float or list, default=("auto", 0.5)
+    shrinkages : None, "auto", float or list, default=("auto", 0.5, 0.05)
         Values of `shrinkage` to select from; larger ones regularise more. Not used if `metric` has
         a `class_model`.
-    interpolations : float or list of float, default=(0.0, 0.5, 1.0)
+    interpolations : float or list of float, default=(0.0, 1.0)
         Values of `interpolation` to select from; smaller ones are closer to the base metric, and 0
         adds each base metric once.
     n_components : None, "lda", int or list, default=(None, "lda")
@@ -122,9 +123,10 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
     best_estimator_ : GenerativeMetric
         The selected metric, fitted on all samples.
     cv_results_ : dict of ndarrays
-        One entry per candidate: `params`, `param_base`, ..., `split0_test_score`, ... (mean over
-        k), `mean_test_score`, `std_test_score`, `rank_test_score`, and `test_score_k1`, ... (mean
-        over splits for each k). It can be passed to ``pandas.DataFrame``.
+        One entry per candidate: `params`, `param_base`, ..., `split0_test_score`, ... (1/2 of the
+        score at the best k and 1/4 of that at each adjacent k), `mean_test_score`,
+        `std_test_score`, `rank_test_score`, and `test_score_k1`, ... (mean over splits for each
+        k). It can be passed to ``pandas.DataFrame``.
     n_splits_ : int
         Number of splits.
     components_, metric_, metric_stderr_, classes_, means_, covariances_, n_iter_
@@ -182,8 +184,8 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         *,
         bases: Any = ("identity", "pooled"),
         normalizations: Any = "trace",
-        shrinkages: Any = ("auto", 0.5),
-        interpolations: Any = (0.0, 0.5, 1.0),
+        shrinkages: Any = ("auto", 0.5, 0.05),
+        interpolations: Any = (0.0, 1.0),
         n_components: Any = (None, "lda"),
         n_neighbors: Any = N_NEIGHBORS,
         cv: Any = 5,
@@ -362,8 +364,12 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
 
     def _scores(
         self, candidates: list[Candidate], splits: list[Split], data: SelectionSamples, k: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return scores of shape (n_candidates, n_splits, n_numbers), and paired scores."""
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """Return scores of shape (n_candidates, n_splits, n_numbers), and paired scores.
+
+        Paired scores are those of the samples, or of the splits if there is a scorer: one array of
+        shape (n_scores, n_numbers) per candidate.
+        """
         scores = np.empty((len(candidates), len(splits), len(k)))
         paired: list[list[FloatArray]] = [[] for _ in candidates]
         for s, split in enumerate(splits):
@@ -373,43 +379,32 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
                     correct = data.vote_accuracy(split, queries, references, k)
                     weight = data.weight_of(split.queries)
                     scores[c, s] = np.average(correct, axis=0, weights=weight)
-                    each = correct.mean(axis=1)
                     if weight is not None:
-                        each = each * weight / weight.mean()
-                    paired[c].append(each)
+                        correct *= (weight / weight.mean())[:, None]
+                    paired[c].append(correct)
                 else:
                     scores[c, s] = data.scorer_values(split, queries, references, k, self.scoring)
-        if self.scoring is not None:
-            return scores, scores.mean(axis=2)
-        return scores, np.array([np.concatenate(parts) for parts in paired])
+                    paired[c].append(scores[c, s : s + 1])
+        return scores, [np.concatenate(parts) for parts in paired]
 
     def _select(
         self,
         candidates: list[Candidate],
         scores: FloatArray,
-        paired: FloatArray,
+        paired: list[FloatArray],
         k: IntArray,
     ) -> None:
         """Set the results from scores of shape (n_candidates, n_splits, n_numbers)."""
-        by_split = scores.mean(axis=2)
-        means = np.round(by_split.mean(axis=1), 12)  # equal counts have equal scores
-        by_number = np.round(scores.mean(axis=1), 12)
-        self.best_index_ = select_candidate(candidates, means, paired)
-        selected = candidates[self.best_index_]
+        by_number = np.round(scores.mean(axis=1), 12)  # equal counts have equal scores
+        weights = weights_at_best(by_number)
+        by_split = np.einsum("csk,ck->cs", scores, weights)
+        columns = results_table(candidates, by_split)
+        each = np.array([found @ w for found, w in zip(paired, weights, strict=True)])
+        self.best_index_ = select_candidate(candidates, columns["mean_test_score"], each)
         place = int(by_number[self.best_index_].argmax())
         self.best_score_ = float(by_number[self.best_index_, place])
-        self.best_params_ = {**selected.params, "n_neighbors": int(k[place])}
+        self.best_params_ = {**candidates[self.best_index_].params, "n_neighbors": int(k[place])}
         self.n_splits_ = scores.shape[1]
-        columns: dict[str, Any] = {"params": [candidate.params for candidate in candidates]}
-        for name in selected.params:
-            column = np.empty(len(candidates), object)
-            column[:] = [candidate.params[name] for candidate in candidates]
-            columns[f"param_{name}"] = column
-        for s in range(self.n_splits_):
-            columns[f"split{s}_test_score"] = by_split[:, s]
-        columns["mean_test_score"] = means
-        columns["std_test_score"] = by_split.std(axis=1)
-        columns["rank_test_score"] = rankdata(-means, method="min").astype(np.int32)
         for number, values in zip(k, by_number.T, strict=True):
             columns[f"test_score_k{number}"] = values
         self.cv_results_ = columns
@@ -417,7 +412,11 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
     def _select_n_neighbors(
         self, best: GenerativeMetric, data: SelectionSamples, k: IntArray
     ) -> None:
-        """Select the number of neighbours by leave-one-out in the space of the selected metric."""
+        """Select the number of neighbours by two scores, which are noisy and vary independently.
+
+        One is that of the left-out samples, the other the leave-one-out score in the space of the
+        selected metric.
+        """
         found = select_n_neighbors(
             data.x @ best.components_.T,
             data.labels,
@@ -426,9 +425,10 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
             max_references=int(self.max_references),
             n_jobs=data.n_jobs,
         )
-        self.best_params_["n_neighbors"] = found.n_neighbors
-        scores = self.cv_results_[f"test_score_k{found.n_neighbors}"]
-        self.best_score_ = float(scores[self.best_index_])
+        left_out = np.array([self.cv_results_[f"test_score_k{n}"][self.best_index_] for n in k])
+        place = int(np.round(left_out - found.errors, 12).argmax())
+        self.best_params_["n_neighbors"] = int(k[place])
+        self.best_score_ = float(left_out[place])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
