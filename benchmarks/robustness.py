@@ -120,11 +120,11 @@ def score(method, X, y, train, test, seed):
     return float(np.mean(classifier.predict(B) != y[test])), seconds
 
 
-def splits(X, y, fraction, n_splits):
+def splits(X, y, fraction, n_splits, seed=0):
     n_samples = min(len(y), MAX_SAMPLES)
     n_test = min(MAX_TEST, n_samples - round(fraction * n_samples))
     splitter = StratifiedShuffleSplit(
-        n_splits, train_size=round(fraction * n_samples), test_size=n_test, random_state=0
+        n_splits, train_size=round(fraction * n_samples), test_size=n_test, random_state=seed
     )
     return splitter.split(X, y)
 

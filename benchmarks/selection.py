@@ -17,9 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from robustness import FRACTIONS, MAX_SAMPLES, MAX_TEST, SETS, load
+from robustness import FRACTIONS, SETS, load, splits
 from scipy.stats import rankdata
-from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from genmetric import GenerativeMetric
@@ -135,14 +134,9 @@ class Scores:
         return float(1 - self.test[kept[chosen]][np.round(by_number, 12).argmax()])
 
 
-def splits(X, y, fraction, seed):
-    """Training and test samples, standardised."""
-    n_samples = min(len(y), MAX_SAMPLES)
-    n_train = round(fraction * n_samples)
-    splitter = StratifiedShuffleSplit(
-        1, train_size=n_train, test_size=min(MAX_TEST, n_samples - n_train), random_state=seed
-    )
-    train, test = next(splitter.split(X, y))
+def standardised_split(X, y, fraction, seed):
+    """Training and test samples, standardised on the training samples."""
+    train, test = next(splits(X, y, fraction, 1, seed))
     scaler = StandardScaler().fit(X[train])
     return scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test]
 
@@ -153,13 +147,14 @@ def run(store, n_splits, sets, minutes):
     start = time.monotonic()
     data = {name: found for name in sets if (found := load(name)) is not None}
     for split in range(n_splits):
-        for name, (X, y) in data.items():
+        for name, found in data.items():
+            X, y = np.asarray(found[0], float), np.asarray(found[1])
             for fraction in FRACTIONS:
                 if (name, fraction, split) in done:
                     continue
                 if time.monotonic() - start > 60 * minutes:
                     return
-                parts = splits(np.asarray(X, float), np.asarray(y), fraction, FIRST_SEED + split)
+                parts = standardised_split(X, y, fraction, FIRST_SEED + split)
                 scores = Scores(*parts, split)
                 record = {"set": name, "fraction": fraction, "split": split}
                 record["errors"] = {rule: scores.error(*RULES[rule]) for rule in RULES}
