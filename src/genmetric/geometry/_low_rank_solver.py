@@ -31,8 +31,8 @@ RANK_STEP = 4
 #: Bytes of one chunk of log-densities: long products are faster.
 SCREEN_BYTES = 96 * 2**20
 
-#: Classes whose density is below that of the second class by this factor, beyond the tolerance, are
-#: not candidates. Samples whose two leading log-densities differ by less than the gap are compared
+#: All classes that are not candidates have together at most exp(-SLACK) times the tolerance of the
+#: largest weight. Samples whose two leading log-densities differ by less than the gap are compared
 #: with all classes.
 SLACK, MIN_GAP = 10.0, 1e-2
 
@@ -108,10 +108,18 @@ def candidate_weights(
     tol: float,
     log_priors: FloatArray | None = None,
 ) -> SparseWeights:
-    """Find the classes that matter at each sample from log-densities in float32.
+    r"""Find the classes that matter at each sample from log-densities in float32.
 
-    The candidates are evaluated again in float64, so that the weights are those of
-    :func:`sparse_weights` of all classes.
+    The candidates are evaluated again in float64. In the notation of
+    :func:`~genmetric.geometry._phi.curvature_weights` the largest weight is at least
+    :math:`\delta_{(2)} = 1 - p_{(2)}/p_{(1)}`, which is small if the two leading densities nearly
+    agree. With C classes, those that are not candidates have
+
+    .. math:: p_c \le \varepsilon\,\delta_{(2)}\,p_{(2)} / C, \qquad
+              \varepsilon = \mathrm{tol}\,e^{-10},
+
+    so that leaving them out changes a weight :math:`w` of :func:`sparse_weights` of all classes by
+    at most about :math:`\varepsilon\,(2 + |w|)`.
 
     Parameters
     ----------
@@ -140,10 +148,12 @@ def candidate_weights(
     rough[every, first] = -np.inf
     second = rough.max(axis=1)
     rough[every, first] = top
-    level = second - (SLACK - np.log(tol) + 2 * error)
+    gap = np.asarray(top - second - 2 * error, float)  # a lower bound
+    delta = -np.expm1(-np.maximum(gap, MIN_GAP))
+    level = second - (SLACK + np.log(models.n_classes) - np.log(tol * delta) + 2 * error)
     candidate = rough >= level[:, None]
     # Close to a tie of the two leading classes the weights of all others matter.
-    candidate[(top - second < MIN_GAP + 2 * error) | ~np.isfinite(second)] = True
+    candidate[(gap < MIN_GAP) | ~np.isfinite(second)] = True
     # One-dimensional search: np.nonzero of a matrix is several times slower.
     samples, classes = np.divmod(np.flatnonzero(candidate), models.n_classes)
     counts = candidate.sum(axis=1)
