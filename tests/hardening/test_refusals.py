@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
+import genmetric
 from genmetric import GenerativeMetric
 
 RNG = np.random.default_rng(0)
@@ -180,6 +181,35 @@ def test_invalid_labels(labelled_entry, name):
     bad, error, message = BAD_LABELS[name]
     with pytest.raises(error, match=f"(?s){message}"):
         labelled_entry.fit(X, bad)
+
+
+FOR_NUMBERS = {
+    "GenerativeMetric": "GenerativeRegressionMetric",
+    "GenerativeMetricCV": "GenerativeRegressionMetricCV",
+    "EmbeddingAdapter": "GenerativeRegressionMetric",
+    "LMNN": "MLKR",
+    "LocalMetricClassifier": "KernelRegressor",
+    "EnergyClassifier": "KernelRegressor",
+    "SimpleMKLClassifier": "GenerativeRegressionMetric and a regressor",
+    "RegionalKernels": "GenerativeRegressionMetric and a regressor",
+}
+
+
+@pytest.mark.parametrize("name", FOR_NUMBERS)
+def test_numeric_targets_name_the_estimator_for_them(name):
+    y = np.r_[7.0, 0.25, X[2:, 0]]
+    words = (
+        rf"^Unknown label type: continuous\. {name} expects class labels; got .*, such as 0\.25\."
+    )
+    with pytest.raises(ValueError, match=rf"{words} .* use genmetric\.{FOR_NUMBERS[name]}\."):
+        getattr(genmetric, name)().fit(X, y)
+    getattr(genmetric, FOR_NUMBERS[name].split()[0])().fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["GenerativeMetric", "EmbeddingAdapter"])
+def test_numeric_targets_of_batches(name):
+    with pytest.raises(ValueError, match=rf"{name} expects class labels.*0\.25.*Regression"):
+        getattr(genmetric, name)().partial_fit(X, np.arange(len(X)) + 0.25)
 
 
 BAD_WEIGHTS = {

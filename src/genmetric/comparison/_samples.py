@@ -11,11 +11,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.utils.multiclass import check_classification_targets
 
 from genmetric._scoring import Task
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import as_numbers
+from genmetric._validation import as_numbers, check_class_labels
 from genmetric.comparison._method import Budget, Method, TrainingData
 from genmetric.tables import make_preprocessor, plan_columns, split_target
 from genmetric.tables._cells import is_frame, is_missing, select_rows
@@ -229,7 +228,7 @@ def check_labels(y: Any) -> AnyArray:
         raise ValueError(
             "y contains missing values, NaN or infinity. Remove samples without a label."
         )
-    check_classification_targets(labels)
+    check_class_labels(labels, 'A comparison with task="classification"', 'task="regression"')
     return labels
 
 

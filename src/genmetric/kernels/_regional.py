@@ -17,7 +17,13 @@ from genmetric._parameters import N_JOBS, RANDOM_STATE, Interval, ParameterRules
 from genmetric._parameters import ArrayLike as ArrayRule
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import check_weights, query_rows, refuse_lazy, rows_by_class
+from genmetric._validation import (
+    check_class_labels,
+    check_weights,
+    query_rows,
+    refuse_lazy,
+    rows_by_class,
+)
 from genmetric._warnings import suppress_warnings, warn_user
 from genmetric.density._low_rank import LowRankGaussians
 from genmetric.density._models import ClassModels
@@ -270,6 +276,7 @@ class RegionalKernels(BaseEstimator):
             metrics = np.eye(x.shape[1])[None]
         else:
             x, labels = validate_data(self, X, y, dtype=kinds, ensure_min_samples=2)
+            check_class_labels(labels, type(self).__name__)
             # Unit determinant, like the regional metrics and the metric of the paper.
             uniform = GenerativeMetric(
                 shrinkage=self.shrinkage,

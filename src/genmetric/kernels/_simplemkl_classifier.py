@@ -14,7 +14,6 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import one_blas_thread
@@ -30,7 +29,7 @@ from genmetric._parameters import (
 )
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
-from genmetric._validation import encode_classes, query_rows, refuse_lazy
+from genmetric._validation import check_class_labels, encode_classes, query_rows, refuse_lazy
 from genmetric._warnings import warn_user
 from genmetric.kernels._gram import (
     FEWER_KERNELS,
@@ -237,8 +236,9 @@ class SimpleMKLClassifier(
             self.n_features_in_ = len(labels)
         else:
             x, labels = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        check_classification_targets(labels)
-        classes, codes = encode_classes(labels, self)
+        name = type(self).__name__
+        check_class_labels(labels, name)
+        classes, codes = encode_classes(labels, name)
         n_problems = n_binary_problems(len(classes), self.strategy)
         check_memory(
             8 * len(labels) * (n_problems + 6 * len(labels)),

@@ -26,6 +26,7 @@ from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._unit_vectors import unit_or_zero_vectors, unit_vectors
 from genmetric._validation import (
     cast_finite,
+    check_class_labels,
     check_n_components,
     check_weights,
     codes_among,
@@ -426,6 +427,9 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         refuse_lazy(X)
         refuse_lazy(y, "y")
         x, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
+        if self.metric is None and labels.dtype.kind == "f":
+            # Each twice, because scikit-learn warns if all labels differ.
+            check_class_labels(np.tile(labels, 2), type(self).__name__)
         return unit_vectors(x, advice=ZERO_ADVICE) if self.normalize else x, labels
 
     def _set_metric(self, metric: Any, mean: FloatArray, total: float, dtype: Any) -> None:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from genmetric._array_api import (
@@ -23,7 +22,7 @@ from genmetric._logging import log_progress
 from genmetric._parameters import ParameterRules, check_parameters
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike
-from genmetric._validation import check_weights, form_points, refuse_lazy
+from genmetric._validation import check_class_labels, check_weights, form_points, refuse_lazy
 from genmetric.metric._averaging import average_metrics, plan_in_memory, select_samples
 from genmetric.metric._density_weighting import HeldOut
 from genmetric.metric._fitting import (
@@ -269,7 +268,7 @@ class GenerativeMetric(
         if xp is not None:
             spec = spec.on_arrays(xp.__name__)
         x, labels = self._labelled_samples(X, y, xp=xp)
-        check_classification_targets(labels)
+        check_class_labels(labels, type(self).__name__)
         weight = sample_weight
         if weight is not None:
             weight = check_weights(host_array(weight), x.shape[0])
@@ -362,9 +361,9 @@ class GenerativeMetric(
             return None
         spec.check_validation(X_val, y_val, self.combination)
         if y_val is not None:
-            held_out = HeldOut(*self._labelled_samples(X_val, y_val, reset=False))
-            check_classification_targets(held_out.labels)
-            return held_out
+            x, labels = self._labelled_samples(X_val, y_val, reset=False)
+            check_class_labels(labels, type(self).__name__)
+            return HeldOut(x, labels)
         X_val = form_points(host_array(X_val), self.preprocessor, self)
         x = validate_data(self, X_val, dtype=[np.float64, np.float32], reset=False)
         return HeldOut(x, None)

@@ -9,12 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from genmetric._array_api import host_array
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric._validation import codes_among, form_points, refuse_lazy
+from genmetric._validation import check_class_labels, codes_among, form_points, refuse_lazy
 from genmetric.density._factored_statistics import AnyStatistics, model_statistics
 from genmetric.density._mixed_statistics import (
     MergeableStatistics,
@@ -166,7 +165,7 @@ def class_names(labels: AnyArray) -> AnyArray:
     found = np.unique(labels)
     if found.dtype.kind not in "biu":
         # Each twice, because scikit-learn warns if all labels differ.
-        check_classification_targets(np.tile(found, 2))
+        check_class_labels(np.tile(found, 2), "GenerativeMetric")
     return found
 
 
