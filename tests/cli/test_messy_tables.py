@@ -444,13 +444,41 @@ def test_strict_refuses_with_the_corrected_command(genmetric, tmp_path):
     path = titanic(tmp_path)
     done = genmetric("compare", path, "-t", "Survived", "--strict")
     assert done.code == 2
-    assert done.err.count("\n") == 1
-    assert "columns left out: 'PassengerId' (a row counter), 'Name' (free text)," in done.err
-    assert "columns with missing values: 'Age' (5)" in done.err
-    assert "--drop PassengerId" in done.err
+    assert done.out == ""
+    first, *problems, command = done.err.splitlines()
+    assert first == (
+        f"genmetric compare: {path}: --strict found {len(problems)} problems with the columns."
+    )
+    assert problems[0].startswith(
+        "  columns left out: 'PassengerId' (a row counter), 'Name' (free text),"
+    )
+    assert problems[1].startswith("  columns with missing values: 'Age' (5)")
+    assert command.startswith("  Corrected command: genmetric compare ")
+    assert "--drop PassengerId" in command
+    assert "--strict" not in command
+    model = tmp_path / "model.gm"
+    assert genmetric("fit", path, "-t", "Survived", "-o", model, "--strict").err.count("\n") > 1
+    assert not model.exists()
     clean = write_csv(tmp_path, {"a": SIGNAL, "y": CLASSES}, "clean.csv")
     words = ["--strict", "--methods", "euclidean,uniform", "--folds", 2]
     assert genmetric("compare", clean, "-t", "y", *words).code == 0
+
+
+def test_strict_lists_a_single_problem_in_one_line(genmetric, tmp_path):
+    path = write_csv(tmp_path, {"a": SIGNAL, "b": [5] * N, "y": CLASSES})
+    done = genmetric("compare", path, "-t", "y", "--strict")
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert "columns left out: 'b' (is constant, 5). Corrected command: genmetric" in done.err
+
+
+def test_strict_shortens_long_lists_of_columns(genmetric, tmp_path):
+    odd = {f"c{i}\x07": [5] * N for i in range(40)}
+    path = write_csv(tmp_path, {"a": [None, *SIGNAL[1:]], **odd, "y": CLASSES})
+    done = genmetric("compare", path, "-t", "y", "--strict")
+    assert done.code == 2
+    assert "30 more." in done.err.splitlines()[1]
+    assert "\x07" not in done.err
 
 
 def test_decisions_can_be_changed(genmetric, tmp_path):

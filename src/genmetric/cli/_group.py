@@ -1,4 +1,4 @@
-"""The group of commands. Commands are imported on use, and errors are one line."""
+"""The group of commands. Commands are imported on use, and errors start with one clear line."""
 
 from __future__ import annotations
 
@@ -109,11 +109,13 @@ def _one_line(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-def _report(where: str, text: str) -> None:
+def _report(where: str, text: str, lines: Sequence[str] = ()) -> None:
+    """Write one line on stderr, and the lines of a list below it."""
     # Names from a file may contain control characters, or characters the terminal cannot show.
-    clean = "".join(c if c.isprintable() else "?" for c in text)
+    clean = ["".join(c if c.isprintable() else "?" for c in line) for line in (text, *lines)]
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-    sys.stderr.write(f"{where}: {clean}\n".encode(encoding, "backslashreplace").decode(encoding))
+    shown = f"{where}: " + "\n".join(clean) + "\n"
+    sys.stderr.write(shown.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _silence(stream: Any) -> None:
@@ -189,7 +191,7 @@ def run(args: Sequence[str] | None = None) -> int:
             return 0
         if debug:
             traceback.print_exc()
-        _report(where, _one_line(error))
+        _report(where, _one_line(error), getattr(error, "lines", ()))
         return 2
     except Exception as error:
         if debug:

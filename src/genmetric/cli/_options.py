@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
-from genmetric.cli._output import remark, wrapped
+from genmetric.cli._output import ListedProblems, remark, wrapped
 from genmetric.tables import TableError, TablePlan, plan_columns, split_target
 from genmetric.tables._cells import MISSING_WORDS
 from genmetric.tables._format import header_hint
@@ -310,7 +310,15 @@ def read_training(
     except TooLargeError:  # its text names the table
         raise
     except TableError as error:
-        raise TableError(f"{table.label}: {error}{_corrected(error.options)}") from error
+        corrected = _corrected(error.options)
+        if options["strict"] and len(error.problems) > 1:
+            heading = (
+                f"{table.label}: --strict found {len(error.problems)} problems with the columns."
+            )
+            lines = wrapped([f"  {problem}" for problem in error.problems], sys.stderr, indent=2)
+            more = [f"  {corrected}"] if corrected else []
+            raise ListedProblems(heading, [*lines.split("\n"), *more]) from error
+        raise TableError(f"{table.label}: {error} {corrected}".rstrip()) from error
     show_plan(plan, sample, options)
     X, y = split_target(sample.frame, plan)
     row_names = None
@@ -347,7 +355,7 @@ def _corrected(options: tuple[str, ...]) -> str:
     if not options or ctx is None:
         return ""
     words = [word for word in command_words(ctx) if word != "--strict"]
-    return f" Corrected command: {command_line(ctx.info_name or '', [*words, *options])}"
+    return f"Corrected command: {command_line(ctx.info_name or '', [*words, *options])}"
 
 
 def warn_unknown(unknown: dict[str, set[str]], replacements: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import click
 
 from genmetric._atomic import replacing
+from genmetric.tables._errors import TableError
 from genmetric.tables._writer import TableWriter, output_format
 
 OUT = click.option(
@@ -92,6 +93,22 @@ def remark(text: str, *, quiet: bool = False) -> None:
     """Print a message on stderr, apart from the results."""
     if not quiet:
         click.echo(text, err=True)
+
+
+class ListedProblems(TableError):
+    """Several problems of a table, which the command shows below each other.
+
+    Parameters
+    ----------
+    heading : str
+        The first line, which says what is wrong on its own.
+    lines : sequence of str
+        The problems, and the command that avoids them.
+    """
+
+    def __init__(self, heading: str, lines: Sequence[str]) -> None:
+        super().__init__(heading)
+        self.lines = tuple(lines)
 
 
 def wrapped(lines: Iterable[str], stream: TextIO, indent: int = 0) -> str:

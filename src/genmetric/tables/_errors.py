@@ -14,6 +14,8 @@ class TableError(ValueError):
         All problems, each with what was expected, what was found and what to do.
     options : sequence of str, default=()
         Options of the command that would solve the problems, such as ("--drop", "name").
+    problems : sequence of str, default=()
+        The problems of `text` one by one, if there can be several.
 
     Examples
     --------
@@ -23,9 +25,11 @@ class TableError(ValueError):
     genmetric.tables._errors.TableError: column 'a' contains infinite values.
     """
 
-    def __init__(self, text: str, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, text: str, options: Sequence[str] = (), problems: Sequence[str] = ()
+    ) -> None:
         super().__init__(text)
-        self.options = tuple(options)
+        self.options, self.problems = tuple(options), tuple(problems)
 
 
 def more_cells(texts: Iterable[str], n_cells: int) -> str:

@@ -242,7 +242,7 @@ def plan_columns(
         problems += strict_problems
         options += strict_options
     if problems:
-        raise TableError(" ".join(problems), options)
+        raise TableError(" ".join(problems), options, problems)
     return plan
 
 
@@ -337,5 +337,5 @@ def _strict_problems(plan: TablePlan) -> tuple[list[str], list[str]]:
         if column.kind == "category":
             found["of text"].append(repr(column.name))
             options += ["--as-category", column.name]
-    problems = [f"columns {what}: {', '.join(names)}." for what, names in found.items() if names]
+    problems = [f"columns {what}: {_some(names)}." for what, names in found.items() if names]
     return [*problems, *plan.notes], options
