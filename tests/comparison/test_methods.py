@@ -1,11 +1,15 @@
 """The registry of methods: new entries, failures, interrupts and time limits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import is_regressor
 
 from genmetric.comparison import (
     METHODS,
+    Budget,
+    BudgetDecision,
     ComparisonInterrupted,
     FittedMethod,
     Method,
@@ -138,6 +142,69 @@ def test_the_time_limit_interrupts_a_fit(monkeypatch):
     assert found["toy"].note.startswith("would take more than ")
     assert " s (limit 0.3 s); raise the time limit to " in found["toy"].note
     assert not found["standardised"].skipped
+
+
+def test_the_time_limit_interrupts_again(monkeypatch):
+    """Destructors, for example, ignore exceptions, so that the first one can be lost."""
+    import genmetric.comparison._time_limit as module
+
+    monkeypatch.setattr(module, "REPEAT", 0.02)
+    interrupts = []
+
+    def stubborn(_):
+        try:
+            endless(None)
+        except module.TimeLimitReached:
+            interrupts.append("ignored")
+        endless(None)
+
+    monkeypatch.setitem(METHODS, "toy", toy_method(metric=None, predictor=stubborn))
+    X, y = two_classes()
+    found = compare_metrics(X, y, methods=["toy"], n_splits=2, n_repeats=1, time_limit=0.1)
+    assert found["toy"].note.startswith("would take more than ")
+    assert interrupts == ["ignored"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "note"),
+    [
+        # 100 iterations of 0.2 ms per class: 20 s for 1000 classes.
+        (
+            Budget(5000, 6.0, 1000, 10),
+            "more than 200 s (limit 60 s); raise the time limit to 230 s",
+        ),
+        (Budget(5000, 30.0, 1000, 2), ""),
+        (Budget(5000, 1.0, 50, 10), ""),
+        # Early stopping above 10,000 samples: 10 iterations.
+        (Budget(16_000, 6.0, 1000, 10), ""),
+        (Budget(16_000, 6.0, 10_000, 10), "more than 200 s (limit 60 s)"),
+        # Two classes share their trees, and a numeric target has one tree per iteration.
+        (Budget(5000, 0.03, 2, 10), ""),
+        (Budget(5000, 0.03), ""),
+        (Budget(5000, 0.01), "more than 0.02 s (limit 0.01 s)"),
+    ],
+)
+def test_boosting_is_skipped_in_advance_with_many_classes(budget, note):
+    decision = METHODS["boosting"].decide(budget)
+    assert decision.skip == bool(note)
+    assert note in decision.note
+
+
+def test_reference_methods_are_within_the_time_limit(monkeypatch):
+    """They can be skipped with the same note as a metric; only baselines cannot."""
+    decided = []
+
+    def budget(given):
+        decided.append(given)
+        return BudgetDecision(True, "too slow")
+
+    monkeypatch.setitem(METHODS, "boosting", replace(METHODS["boosting"], budget=budget))
+    X, y = two_classes()
+    found = compare_metrics(X, y, methods=["boosting"], n_splits=2, n_repeats=2, time_limit=8)
+    assert decided == [Budget(len(y) // 2, 2.0, n_classes=2, n_fits=4)]
+    assert found["boosting"].note == "too slow"
+    references = {key for key, method in METHODS.items() if not method.distance}
+    assert {key for key in references if not METHODS[key].learns} == {"majority", "mean"}
 
 
 def test_the_time_limit_is_checked_between_folds(monkeypatch):

@@ -317,7 +317,8 @@ class _Evaluation:
         # A comparison needs its baselines, so they are never skipped.
         limit = self.samples.time_limit if method.learns else inf
         n_train = max(len(train) for train, _ in self.folds)
-        decision = method.decide(Budget(n_train, limit / len(self.folds)))
+        n_classes, n_fits = max(self.n_classes, 1), len(self.folds)
+        decision = method.decide(Budget(n_train, limit / n_fits, n_classes, n_fits))
         if decision.skip:
             return skipped(decision.note)
         outcomes: list[_FoldOutcome] = []

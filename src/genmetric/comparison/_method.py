@@ -90,6 +90,10 @@ class Budget:
         Number of training samples.
     seconds : float
         Seconds that one fit may take.
+    n_classes : int
+        Number of classes; 1 for numeric targets.
+    n_fits : int
+        Number of fits in total.
 
     Examples
     --------
@@ -100,6 +104,8 @@ class Budget:
 
     n_samples: int
     seconds: float
+    n_classes: int = 1
+    n_fits: int = 1
 
 
 @dataclass(frozen=True)
@@ -230,7 +236,7 @@ class Method:
         Parameters
         ----------
         budget : Budget
-            Number of training samples and seconds per fit.
+            Size of a fit, and the seconds that it may take.
 
         Returns
         -------

@@ -10,6 +10,10 @@ from math import ceil, floor, isinf, log10
 from time import perf_counter
 from types import FrameType
 
+#: Seconds after which the limit interrupts again, if code that ignores exceptions, such as a
+#: destructor or a callback of compiled code, was interrupted before.
+REPEAT = 1.0
+
 
 class TimeLimitReached(BaseException):
     """The time is up. Not an Exception, so that no ``except Exception`` of a fit catches it."""
@@ -20,8 +24,9 @@ def time_limit(seconds: float) -> Iterator[None]:
     """Raise :class:`TimeLimitReached` in the block after a number of seconds.
 
     The limit interrupts running Python code by a timer signal. This needs the main thread and
-    POSIX signals. In other threads and on other systems the block runs to its end, and the caller
-    checks the time between blocks. A timer that was running before goes on afterwards.
+    POSIX signals, and compiled code ends before it is interrupted. In other threads and on other
+    systems the block runs to its end, and the caller checks the time between blocks. A timer that
+    was running before goes on afterwards.
 
     Parameters
     ----------
@@ -43,7 +48,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
     start = perf_counter()
     former = signal.signal(signal.SIGALRM, stop)
-    remaining, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    remaining, interval = signal.setitimer(signal.ITIMER_REAL, seconds, REPEAT)
     try:
         yield
     finally:
