@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
-from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold
 
 from genmetric._results import MethodResult
 from genmetric._scoring import Scoring, Task, find_scoring
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
 from genmetric.comparison._advice import advise
+from genmetric.comparison._folds import Folds, plan_folds
 from genmetric.comparison._method import Budget, Method, TrainingData
 from genmetric.comparison._methods import find_methods
 from genmetric.comparison._result import Comparison
@@ -31,10 +31,6 @@ Progress = Callable[[str, float], None]
 
 #: Maximum number of classes of a confusion matrix.
 MAX_CONFUSION_CLASSES = 100
-
-#: Minimum number of test samples of a fold with numeric targets, unless there are fewer than four
-#: times as many samples in total.
-MIN_FOLD = 5
 
 Curve = tuple[IntArray, FloatArray]
 
@@ -74,6 +70,8 @@ def compare_metrics(
     scoring: str | Scoring | None = None,
     n_splits: int | None = None,
     n_repeats: int | None = None,
+    cv: Any = None,
+    groups: ArrayLike | None = None,
     max_samples: int | None = 20_000,
     time_limit: float = 60.0,
     columns: Any = None,
@@ -85,11 +83,11 @@ def compare_metrics(
 ) -> Comparison:
     """Compare metrics on one table by cross-validation.
 
-    All methods are evaluated on the same folds, stratified by class. Each method selects its
-    parameters, such as the number of neighbours, on the training samples of a fold only. Every
-    method except "euclidean" uses features that are standardised on the training samples. A method
-    that fails, runs out of memory or exceeds the time limit is reported as skipped, with the
-    reason. Methods that do not learn are the baselines and have no time limit.
+    All methods are evaluated on the same folds, which are stratified by class unless `cv` is given.
+    Each method selects its parameters, such as the number of neighbours, on the training samples of
+    a fold only. Every method except "euclidean" uses features that are standardised on the training
+    samples. A method that fails, runs out of memory or exceeds the time limit is reported as
+    skipped, with the reason. Methods that do not learn are the baselines and have no time limit.
 
     Parameters
     ----------
@@ -119,6 +117,16 @@ def compare_metrics(
     n_repeats : int, default=None
         Number of repetitions of the cross-validation with other folds. More repetitions make
         the test more sensitive and take longer. The default is 3, or 1 with more than 500 samples.
+    cv : int, scikit-learn splitter or iterable, default=None
+        Splits to use instead of `n_splits`. An integer is the number of folds and means the same as
+        `n_splits`. A splitter, such as :class:`~sklearn.model_selection.GroupKFold`, or an iterable
+        of (train, test) indices makes the splits of all samples; the score is the average over the
+        splits, and the test of significance uses the mean ratio of their sizes. At least two splits
+        are needed.
+    groups : array-like of shape (n_samples,), default=None
+        Group labels of the samples, passed to a `cv` that is a splitter. Samples of a group are
+        then not in the training and test samples of the same split. The selection of parameters
+        within the training samples does not use the groups.
     max_samples : int, default=20000
         Maximum number of samples; a random subset is drawn from larger tables. Larger values make
         the scores more precise and take longer. ``None`` uses all samples.
@@ -174,6 +182,16 @@ def compare_metrics(
     listed = find_methods(methods, samples.task)
     judged = find_scoring(scoring, samples.task)
     samples = replace(samples, time_limit=time_limit)
+    make_folds = plan_folds(
+        samples,
+        n_splits=n_splits,
+        n_repeats=n_repeats,
+        cv=cv,
+        groups=groups,
+        n_given=len(X),
+        random_state=random_state,
+        notes=notes,
+    )
     if samples.task == "classification":
         samples = _large_classes(samples, notes)
     if max_samples is not None and len(samples.y) > check_count(max_samples, "max_samples"):
@@ -186,20 +204,10 @@ def compare_metrics(
         notes.append(note)
         samples = samples.take(rows)
     n = len(samples.y)
+    classes, codes, counts = np.empty(0), samples.y, np.empty(0, np.intp)
     if samples.task == "classification":
         classes, codes, counts = np.unique(samples.y, return_inverse=True, return_counts=True)
-        smallest = int(counts.min())
-        most, why = smallest, f"the smallest class has {smallest} samples"
-    else:
-        classes, codes, counts = np.empty(0), samples.y, np.empty(0, np.intp)
-        most, why = _most_folds(n), f"a fold needs at least {MIN_FOLD} of the {n} samples"
-    n_splits = _number_of_folds(n_splits, n, most, why, notes)
-    n_repeats = (3 if n <= 500 else 1) if n_repeats is None else n_repeats
-    check_count(n_repeats, "n_repeats")
-    make = RepeatedStratifiedKFold if samples.task == "classification" else RepeatedKFold
-    splitter = make(n_splits=n_splits, n_repeats=n_repeats, random_state=random_state)
-    folds = list(splitter.split(np.zeros(n), codes))
-    test_share = float(np.mean([len(test) / len(train) for train, test in folds]))
+    folds = make_folds(samples)
     base = Comparison(
         title=title,
         n_samples=n,
@@ -208,19 +216,22 @@ def compare_metrics(
         class_names=tuple(map(str, classes)),
         class_counts=counts,
         results=(),
-        n_splits=n_splits,
-        n_repeats=n_repeats,
+        n_splits=folds.n_splits,
+        n_repeats=folds.n_repeats,
         seed=random_state,
         notes=tuple(notes),
         scoring=judged,
         samples=samples,
     )
+    n_folds = len(folds.pairs)
     results: list[MethodResult] = []
     curves: dict[str, Curve] = {}
 
     def so_far() -> Comparison:
-        digits = judged.digits(n * n_repeats)
-        baseline, best, p_value, recommended, text = advise(results, test_share, judged, digits)
+        digits = judged.digits(n * folds.n_repeats)
+        baseline, best, p_value, recommended, text = advise(
+            results, folds.test_share, judged, digits
+        )
         return replace(
             base,
             results=tuple(results),
@@ -232,20 +243,20 @@ def compare_metrics(
             error_by_k=dict(curves),
         )
 
-    evaluation = _Evaluation(samples, codes, len(classes), folds, n_splits, judged, random_state)
+    evaluation = _Evaluation(samples, codes, len(classes), folds, judged, random_state)
     try:
         for number, method in enumerate(listed):
 
             def report(fold: int, method: Method = method, number: int = number) -> None:
                 if progress is not None:
-                    text = f"{method.key}, fold {min(fold + 1, len(folds))} of {len(folds)}"
-                    progress(text, (number + fold / len(folds)) / len(listed))
+                    text = f"{method.key}, fold {min(fold + 1, n_folds)} of {n_folds}"
+                    progress(text, (number + fold / n_folds) / len(listed))
 
             result, curve = evaluation.run(method, report)
             results.append(result)
             if curve is not None:
                 curves[method.label] = curve
-            report(len(folds))
+            report(n_folds)
             if on_result is not None:
                 on_result(so_far())
     except KeyboardInterrupt as interrupt:
@@ -272,22 +283,6 @@ def _large_classes(samples: ComparedSamples, notes: list[str]) -> ComparedSample
     return samples.take(np.flatnonzero(~np.isin(samples.y, single)))
 
 
-def _most_folds(n: int) -> int:
-    """Return the largest number of folds for numeric targets of `n` samples."""
-    if n < 4:
-        raise ValueError(f"A comparison needs at least 4 samples with a numeric target; got {n}.")
-    return max(2, n // MIN_FOLD)
-
-
-def _number_of_folds(asked: int | None, n: int, most: int, why: str, notes: list[str]) -> int:
-    wanted = (10 if n <= 5000 else 5) if asked is None else check_count(asked, "n_splits")
-    if wanted < 2:
-        raise ValueError(f"n_splits must be at least 2; got {wanted}.")
-    if wanted > most:
-        notes.append(f"{most} folds, because {why}")
-    return min(wanted, most)
-
-
 @dataclass(frozen=True)
 class _Evaluation:
     """Folds, samples and scoring that all methods share."""
@@ -295,8 +290,7 @@ class _Evaluation:
     samples: ComparedSamples
     codes: AnyArray
     n_classes: int
-    folds: Sequence[tuple[IntArray, IntArray]]
-    n_splits: int
+    folds: Folds
     scoring: Scoring
     seed: int
 
@@ -316,16 +310,15 @@ class _Evaluation:
             return skipped(f"does not estimate probabilities, which {self.scoring.label} needs")
         # A comparison needs its baselines, so they are never skipped.
         limit = self.samples.time_limit if method.learns else inf
-        n_train = max(len(train) for train, _ in self.folds)
-        n_classes, n_fits = max(self.n_classes, 1), len(self.folds)
-        decision = method.decide(Budget(n_train, limit / n_fits, n_classes, n_fits))
+        n_train, n_folds = max(len(train) for train, _ in self.folds.pairs), len(self.folds.pairs)
+        n_classes = max(self.n_classes, 1)
+        decision = method.decide(Budget(n_train, limit / n_folds, n_classes, n_folds))
         if decision.skip:
             return skipped(decision.note)
         outcomes: list[_FoldOutcome] = []
         seconds: list[float] = []
-        n_folds = len(self.folds)
         try:
-            for number, (train, test) in enumerate(self.folds):
+            for number, (train, test) in enumerate(self.folds.pairs):
                 report(number)
                 clock, processor = perf_counter(), process_time()
                 with time_limit(limit - (clock - start)):
@@ -360,11 +353,11 @@ class _Evaluation:
     def _predictions(
         self, outcomes: Sequence[_FoldOutcome]
     ) -> tuple[FloatArray, FloatArray] | None:
-        """Return actual and predicted targets of all samples, each predicted once."""
-        first = [o.predicted for o in outcomes[: self.n_splits] if o.predicted is not None]
-        if len(first) < self.n_splits:
+        """Return actual and predicted targets if each sample is predicted once."""
+        n_splits, tests = self.folds.n_splits, self.folds.first_tests(len(self.codes))
+        first = [o.predicted for o in outcomes[:n_splits] if o.predicted is not None]
+        if len(first) < n_splits or tests is None:
             return None
-        tests = np.concatenate([test for _, test in self.folds[: self.n_splits]])
         predicted = np.empty(len(self.codes))
         predicted[tests] = np.concatenate(first)
         return np.asarray(self.codes, float), predicted
@@ -389,7 +382,9 @@ class _Evaluation:
             end = perf_counter()
             response = predicted
             if self.scoring.response == "predict_proba":
-                response = fitted.model.predict_proba(x_test)
+                response = np.zeros((len(test), self.n_classes))
+                # Classes of other groups may be missing from the training samples.
+                response[:, np.unique(y_train)] = fitted.model.predict_proba(x_test)
             loss = self.scoring.loss(y_test, response, self.n_classes)
             if not np.isfinite(loss):
                 raise ValueError(f"the {self.scoring.label} of a fold is not finite")
