@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -22,27 +22,21 @@ from genmetric._parameters import (
     check_parameters,
 )
 from genmetric._rollback import restore_on_error
-from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._unit_vectors import unit_or_zero_vectors, unit_vectors
 from genmetric._validation import (
     cast_finite,
     check_class_labels,
     check_n_components,
     check_weights,
-    codes_among,
     encode_classes,
     refuse_lazy,
 )
 from genmetric._warnings import suppress_warnings
 from genmetric.density._two_covariance import PooledMoments
-from genmetric.metric._embedding_selection import (
-    MapParameters,
-    SearchClasses,
-    Selection,
-    embedding_map,
-    select_parameters,
-)
-from genmetric.metric._reservoir import RESERVOIR_SIZE, Reservoir
+from genmetric.metric._embedding_map import EmbeddingMoments, EmbeddingStream, fit_default_map
+from genmetric.metric._embedding_selection import SearchClasses
+from genmetric.metric._reservoir import Reservoir
 from genmetric.metric._torch import linear_layer, unit_vector_layers
 
 #: Last sentence of the error about zero vectors.
@@ -230,7 +224,8 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             moments = PooledMoments.of(
                 x, codes, len(classes), sample_weight=weights, n_jobs=self.n_jobs
             )
-            self._set_default_map(moments, classes, x, codes, check_random_state(self.random_state))
+            data = EmbeddingMoments(classes, moments, x, codes)
+            self._set_default_map(data, check_random_state(self.random_state))
         else:
             metric = self._new_metric()
             with suppress_warnings(UserWarning, MANY_CLASSES):
@@ -275,7 +270,10 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         check_parameters(self)
         x, labels = self._training_samples(X, y, reset=not streaming)
         if self.metric is None:
-            self._update_default_map(x, labels, classes, streaming=streaming)
+            rng = check_random_state(self.random_state)
+            stream = self._stream(x, labels, classes, rng).add(x, labels, self.n_jobs)
+            self._set_default_map(stream.collected(), rng)
+            self._moments, self._reservoir = stream.moments, stream.reservoir
         else:
             # A copy: if the update fails, the metric of the earlier batches stays as it is.
             metric = _shallow_copy(self.metric_estimator_) if streaming else self._new_metric()
@@ -290,58 +288,29 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self._streaming = True
         return self
 
-    def _update_default_map(
-        self, x: AnyArray, labels: AnyArray, classes: ArrayLike | None, *, streaming: bool
-    ) -> None:
-        """Merge the moments of a batch with those of the earlier ones, and fit the map again."""
-        rng = check_random_state(self.random_state)
-        before, reservoir = self._moments, self._reservoir
-        if not streaming or before is None or reservoir is None:
-            before, reservoir, dtype = None, Reservoir(RESERVOIR_SIZE, rng), x.dtype
-            known = labels[:0] if classes is None else np.unique(np.asarray(classes))
-            if classes is not None:
-                codes_among(known, labels, "y", "Name all classes, or none of them.")
-        else:
-            known, reservoir, dtype = self.classes_, replace(reservoir), self.components_.dtype
-        names = np.unique(np.concatenate([known, labels]))
-        moments = PooledMoments.of(
-            x, np.searchsorted(names, labels), len(names), n_jobs=self.n_jobs
-        )
-        if before is not None:
-            moments = before.spread(np.searchsorted(names, known), len(names)).merge(moments)
-        reservoir.add(x.astype(dtype, copy=False), labels)
-        kept = np.searchsorted(names, np.asarray(reservoir.labels))
-        self._set_default_map(moments, names, np.asarray(reservoir.rows), kept, rng)
-        self._moments, self._reservoir = moments, reservoir
+    def _stream(
+        self, x: AnyArray, labels: AnyArray, classes: ArrayLike | None, rng: np.random.RandomState
+    ) -> EmbeddingStream:
+        """Return the samples of the earlier batches; a new stream in the first call."""
+        if getattr(self, "_streaming", False) and self._moments is not None:
+            reservoir = cast("Reservoir", self._reservoir)
+            return EmbeddingStream(self.classes_, self._moments, reservoir, self.components_.dtype)
+        return EmbeddingStream.start(x, labels, classes, rng)
 
-    def _set_default_map(
-        self,
-        moments: PooledMoments,
-        classes: AnyArray,
-        x: AnyArray,
-        codes: IntArray,
-        rng: np.random.RandomState,
-    ) -> None:
-        """Select the parameters of the default map on samples, and compute it from all moments."""
-        k = check_n_components(self.n_components, x.shape[1])
-        if np.count_nonzero(moments.count) < 2:  # the first batches of a stream
-            selection = Selection(MapParameters(weighting="whitening"), {})
-            L = np.eye(x.shape[1])[:k]
-        else:
-            selection = select_parameters(
-                x,
-                codes,
-                cast("SearchClasses", self.search_classes),
-                n_components=k,
-                normalize=self.normalize,
-                rng=rng,
-                n_jobs=self.n_jobs,
-            )
-            L = embedding_map(moments, selection.parameters, k)
-        total = float(moments.count.sum())
-        self._set_map(None, L, moments.count @ moments.mean / total, total, x.dtype)
+    def _set_default_map(self, data: EmbeddingMoments, rng: np.random.RandomState) -> None:
+        """Fit the default map and set its attributes."""
+        L, selection = fit_default_map(
+            data,
+            cast("SearchClasses", self.search_classes),
+            n_components=check_n_components(self.n_components, data.samples.shape[1]),
+            normalize=self.normalize,
+            rng=rng,
+            n_jobs=self.n_jobs,
+        )
+        count, total = data.moments.count, float(data.moments.count.sum())
+        self._set_map(None, L, count @ data.moments.mean / total, total, data.samples.dtype)
         self.best_params_, self.cv_results_ = asdict(selection.parameters), selection.scores
-        self.classes_ = classes
+        self.classes_ = data.classes
 
     def transform(self, X: ArrayLike) -> Any:
         """Map samples to the learned space.
