@@ -239,6 +239,7 @@ def _selected_metric(n_components):
         bases="pooled",
         normalizations="trace",
         shrinkages="auto",
+        interpolations=(0.0, 0.5, 1.0),
         n_components=[n_components],
         cv=3,
         max_queries=600,
