@@ -141,6 +141,29 @@ def left_out_folds(codes: IntArray) -> list[IntArray]:
     return [part for part in folds if len(part)]
 
 
+def limit_folds(
+    folds: Iterable[tuple[IntArray, IntArray]],
+) -> list[tuple[IntArray, IntArray]]:
+    """Return the first folds, until enough samples have been left out.
+
+    Parameters
+    ----------
+    folds : iterable of tuple of ndarray
+        Indices of training samples and of left-out samples.
+
+    Returns
+    -------
+    list of tuple of ndarray
+        All folds, or the first ones that leave out 1000 samples together.
+    """
+    parts: list[tuple[IntArray, IntArray]] = []
+    for fold in folds:
+        parts.append(fold)
+        if sum(len(left_out) for _, left_out in parts) >= N_LEFT_OUT:
+            break
+    return parts
+
+
 def select_n_iter(
     run: PathFunction,
     errors: ErrorFunction,
@@ -183,7 +206,7 @@ def select_n_iter(
     """
     checkpoints = [n for n in CHECKPOINTS if n < max_iter] + [max_iter]
     default = int(np.searchsorted(checkpoints, min(default_n_iter, max_iter)))
-    parts = _limited(folds)
+    parts = limit_folds(folds)
     if not parts:
         return ValidationPath.without_samples(checkpoints[default])
     # The metric of a single part has no advantage over the final one, which has more samples.
@@ -205,16 +228,6 @@ def select_n_iter(
     numbers = np.array(checkpoints[:n_checkpoints])
     kept = None if metrics is None else metrics.at(chosen)
     return ValidationPath(int(numbers[chosen]), numbers, loss @ w, kept)
-
-
-def _limited(folds: Iterable[tuple[IntArray, IntArray]]) -> list[tuple[IntArray, IntArray]]:
-    """Return the first folds, until enough samples have been left out."""
-    parts: list[tuple[IntArray, IntArray]] = []
-    for fold in folds:
-        parts.append(fold)
-        if sum(len(left_out) for _, left_out in parts) >= N_LEFT_OUT:
-            break
-    return parts
 
 
 def _path_errors(

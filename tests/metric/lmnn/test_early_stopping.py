@@ -10,13 +10,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from genmetric import LMNN
+from genmetric import LMNN, GenerativeMetric
 from genmetric.density._scaling import Scaling
 from genmetric.geometry._factor import rank_limited_factor
 from genmetric.metric import _early_stopping, lmnn_objective, target_neighbors
 from genmetric.metric._early_stopping import left_out_folds, select_n_iter
 from genmetric.metric._lmnn.early_stopping import DEFAULT_N_ITER, class_folds, neighbor_errors
-from genmetric.metric._lmnn.training import TrainingData, train
+from genmetric.metric._lmnn.training import TrainingData, train, validate_init
 
 
 def smooth_curves(seed, n_points=90, n_classes=15, n_curves=24):
@@ -145,6 +145,82 @@ class TestSelection:
         assert (path.errors == 0).all()
 
 
+def correlated_within_classes(rng):
+    """Four classes that differ along directions in which their samples hardly vary."""
+    codes = np.arange(120) % 4
+    rotation = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    deviation = np.array([30, 30, 10, 10, 3, 3, 1, 1])
+    means = np.c_[np.zeros((4, 6)), 2 * np.array([[0, 0], [0, 1], [1, 0], [1, 1]])]
+    return (rng.normal(size=(120, 8)) * deviation + means[codes]) @ rotation, codes
+
+
+class TestInit:
+    def select(self, X, codes, weights=None, **options):
+        data = TrainingData(X, Scaling.of(X), codes, weights)
+        return validate_init(data, LMNN(**options)._specification(X.shape[1]))
+
+    def test_correlated_features(self, rng):
+        X, codes = correlated_within_classes(rng)
+        assert self.select(X, codes).init == "pooled"
+
+    def test_features_of_noise(self, rng):
+        codes = np.arange(60) % 2
+        X = rng.normal(size=(60, 50))
+        X[:, :2] += 3 * codes[:, None]
+        assert self.select(X, codes).init == "generative"
+
+    @pytest.mark.parametrize("n_components", [None, 2])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_smallest_error(self, n_components, weighted):
+        X, codes = correlated_within_classes(np.random.default_rng(0))
+        weights = np.linspace(0.5, 1.5, len(X)) if weighted else None
+        chosen = self.select(X, codes, weights, n_components=n_components)
+        errors, metrics = dict.fromkeys(("generative", "mixed", "pooled"), 0.0), {}
+        for part, left_out in class_folds(codes):
+            w = None if weights is None else weights[part]
+            M = [
+                GenerativeMetric(base=base).fit(X[part], codes[part], w).metric_
+                for base in ("identity", "pooled")
+            ]
+            C = np.cov(X[part].T, ddof=0, aweights=w)
+            forms = {"generative": M[0], "pooled": M[1]}
+            forms["mixed"] = sum(m / np.trace(m @ C) for m in M)
+            for name, metric in forms.items():
+                L = rank_limited_factor(metric, n_components or 8, C)
+                wrong = vote_errors(X @ L.T, codes, part, left_out)
+                errors[name] += wrong @ (np.ones(len(X)) if weights is None else weights)[left_out]
+                metrics.setdefault(name, []).append(metric)
+        assert len(set(errors.values())) == 3
+        assert chosen.init == min(errors, key=errors.get)
+        for found, metric in zip(chosen.metrics, metrics[chosen.init], strict=True):
+            np.testing.assert_allclose(
+                found / np.trace(found), metric / np.trace(metric), atol=1e-10
+            )
+
+    def test_equal_errors_select_the_default(self):
+        codes = np.arange(40) % 2
+        X = np.c_[10.0 * codes, np.linspace(0, 1, 40)]
+        assert self.select(X, codes).init == "generative"
+
+    def test_without_a_choice(self, rng):
+        X, codes = correlated_within_classes(rng)
+        assert self.select(X, codes, init="identity").init == "identity"
+        assert self.select(X, np.arange(120) % 60).init == "lda"
+        # With one pair of samples, leaving one out leaves no target.
+        few = self.select(X[:3], np.array([0, 0, 1]))
+        assert (few.init, few.metrics) == ("generative", None)
+
+    def test_estimator(self, rng):
+        X, codes = correlated_within_classes(rng)
+        fits = [LMNN(init=init, max_iter=2).fit(X, codes) for init in ("auto", "pooled")]
+        np.testing.assert_allclose(fits[0].metric_, fits[1].metric_, rtol=1e-10)
+        # Without left-out samples there is no selection.
+        plain = [
+            LMNN(init=init, early_stopping=False).fit(X, codes) for init in ("auto", "generative")
+        ]
+        np.testing.assert_array_equal(plain[0].metric_, plain[1].metric_)
+
+
 class TestAverage:
     def test_sum_of_the_parts(self, rng):
         # Three runs of different length; a run that has ended keeps its last metric.
@@ -179,7 +255,9 @@ class TestAverage:
         assert n_iter > 0
         # One run on all samples and five runs without a part, all without validation.
         data = TrainingData(X, Scaling.of(X), y, None)
-        specification = replace(LMNN(n_components=n_components)._specification(8), max_iter=n_iter)
+        specification = LMNN(n_components=n_components)._specification(8)
+        init = validate_init(data, specification).init
+        specification = replace(specification, init=init, max_iter=n_iter)
         runs = [train(data.subset(rows), specification).L for rows, _ in class_folds(y)]
         runs.append(train(data, specification).L)
         metric = sum(L.T @ L for L in runs) / 6 / data.scaling.scale**2

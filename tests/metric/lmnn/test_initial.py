@@ -20,6 +20,7 @@ from genmetric.metric._lmnn import (
     target_neighbors,
     whitening,
 )
+from genmetric.metric._lmnn.initial import candidates, closed_forms
 
 
 @pytest.fixture
@@ -112,7 +113,49 @@ def test_auto_depends_on_the_number_of_classes(data):
     np.testing.assert_array_equal(initial_factor("auto", X, many), initial_factor("lda", X, many))
 
 
-@pytest.mark.parametrize("init", ["generative", "lda", "identity", "pca", "random"])
+def test_closed_forms(data):
+    X, codes = data
+    weights = np.random.default_rng(0).uniform(1, 3, len(X))
+    generative = GenerativeMetric().fit(X, codes, weights).metric_
+    pooled = GenerativeMetric(base="pooled").fit(X, codes, weights).metric_
+    found = closed_forms(("pooled", "mixed", "generative"), X, codes, weights)
+    assert list(found) == ["pooled", "mixed", "generative"]
+    np.testing.assert_array_equal(found["generative"], generative)
+    np.testing.assert_array_equal(found["pooled"], pooled)
+    # The mean of both after the samples have the same mean squared distance under each.
+    x = X - np.average(X, axis=0, weights=weights)
+    parts = [
+        M / np.average(np.einsum("ij,jk,ik->i", x, M, x), weights=weights)
+        for M in (generative, pooled)
+    ]
+    expected = np.mean(parts, axis=0)
+    np.testing.assert_allclose(
+        found["mixed"] / np.trace(found["mixed"]), expected / np.trace(expected), rtol=1e-10
+    )
+    for name, metric_ in found.items():
+        (single,) = closed_forms((name,), X, codes, weights).values()
+        np.testing.assert_array_equal(single, metric_)
+        start = initial_factor(name, X, codes, sample_weight=weights)
+        np.testing.assert_allclose(metric(start), metric_ / np.trace(metric_), atol=1e-12)
+
+
+def test_closed_forms_of_constant_features():
+    found = closed_forms(("mixed",), np.ones((12, 2)), np.arange(12) % 3)
+    np.testing.assert_allclose(found["mixed"], 2 * np.eye(2))
+
+
+def test_candidates(data):
+    _, codes = data
+    assert candidates("auto", codes) == ("generative", "mixed", "pooled")
+    assert candidates("auto", np.arange(60)) == ("lda",)
+    given = np.eye(4)
+    for init in ("generative", "identity", given, PCA(2)):
+        assert candidates(init, codes) == (init,)
+
+
+@pytest.mark.parametrize(
+    "init", ["generative", "mixed", "pooled", "lda", "identity", "pca", "random"]
+)
 @pytest.mark.parametrize("n_components", [None, 2])
 def test_coordinates_are_a_nonsingular_factor_of_the_full_metric(data, init, n_components):
     X, codes = data
@@ -122,7 +165,7 @@ def test_coordinates_are_a_nonsingular_factor_of_the_full_metric(data, init, n_c
     assert np.linalg.cond(start.coordinates) < 1e6
     if n_components is None:
         np.testing.assert_allclose(metric(start.coordinates), metric(start.L), atol=1e-10)
-    elif init in ("generative", "lda"):
+    elif init in ("generative", "mixed", "pooled", "lda"):
         whole = initial_metric(init, X, codes)
         np.testing.assert_allclose(start.coordinates, whole.coordinates, rtol=1e-10)
 

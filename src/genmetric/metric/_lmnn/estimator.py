@@ -37,7 +37,13 @@ from genmetric.metric._early_stopping import ValidationPath
 from genmetric.metric._lmnn.initial import check_init
 from genmetric.metric._lmnn.objective import Evaluation, Loss
 from genmetric.metric._lmnn.solver import IterationCallback, Solution
-from genmetric.metric._lmnn.training import Specification, TrainingData, train, validate_n_iter
+from genmetric.metric._lmnn.training import (
+    Specification,
+    TrainingData,
+    train,
+    validate_init,
+    validate_n_iter,
+)
 from genmetric.metric._mahalanobis import LinearMapMixin, MahalanobisMixin
 
 #: Number of samples beyond which a search for impostors takes minutes, so that a fit warns.
@@ -60,7 +66,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     The minimum of this objective overfits if features are many or correlated. By default the
     minimisation therefore starts from a metric in closed form, moves in the space of that metric,
-    and stops after a number of iterations selected on left-out samples.
+    and stops after a number of iterations; left-out samples select both the start and this number.
     ``early_stopping=False`` minimises the objective itself.
 
     Parameters
@@ -77,8 +83,13 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     init : str, array-like of shape (n_components, n_features) or estimator, default="auto"
         The initial metric. It selects the target neighbours and starts the minimisation.
 
-        - ``"auto"``: ``"generative"`` for up to 50 classes, ``"lda"`` for more;
+        - ``"auto"``: for up to 50 classes the one of ``"generative"``, ``"mixed"`` and
+          ``"pooled"`` with the lowest nearest-neighbour error of left-out samples, or
+          ``"generative"`` if ``early_stopping=False``; ``"lda"`` for more classes;
         - ``"generative"``: :class:`GenerativeMetric` with its defaults;
+        - ``"pooled"``: :class:`GenerativeMetric` with ``base="pooled"``, better if features are
+          strongly correlated within classes and worse if many of them are noise;
+        - ``"mixed"``: the mean of these two, scaled to the same mean squared distance;
         - ``"lda"``: the inverse of the pooled within-class covariance with Ledoit-Wolf shrinkage;
           with `n_components`, its leading linear discriminants. Memory does not grow with the
           number of classes;
@@ -99,11 +110,11 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         Loss of a violated margin: the violation, as above, or its square, which penalises large
         violations more.
     early_stopping : bool, default=True
-        Whether to select the number of iterations by the nearest-neighbour error of left-out
-        samples and to minimise in the space of the initial metric. Fifths of the samples are left
-        out in turn until 1000 samples have been left out. If more than one fifth was left out, the
-        result is the average of the metrics trained without them and of that of all samples.
-        ``False`` minimises the objective until convergence.
+        Whether to select the number of iterations, and the initial metric of ``init="auto"``, by
+        the nearest-neighbour error of left-out samples, and to minimise in the space of the initial
+        metric. Fifths of the samples are left out in turn until 1000 samples have been left out. If
+        more than one fifth was left out, the result is the average of the metrics trained without
+        them and of that of all samples. ``False`` minimises the objective until convergence.
     max_iter : int, default=200
         Maximum number of iterations of L-BFGS, with or without early stopping.
     tol : float, default=1e-6
@@ -299,8 +310,11 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             specification = self._specification(x.shape[1])
             path = ValidationPath.without_samples(specification.max_iter)
             if self.early_stopping:
-                path = validate_n_iter(data, specification)
-                specification = replace(specification, max_iter=path.n_iter)
+                start = validate_init(data, specification)
+                if self.verbose and start.metrics is not None:
+                    log_progress("LMNN", f"initial metric {start.init!r}")
+                path = validate_n_iter(data, specification, start)
+                specification = replace(specification, init=start.init, max_iter=path.n_iter)
             solution = train(
                 data,
                 specification,

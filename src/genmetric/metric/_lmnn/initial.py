@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,10 @@ MAX_GENERATIVE_CLASSES = 50
 _SCALE_SAMPLES, _SCALE_IMPOSTORS = 512, 512
 #: Smallest eigenvalue of the metric that defines the coordinates, relative to the largest one.
 _COORDINATE_FLOOR = 1e-12
-INIT_NAMES = ("auto", "generative", "identity", "pca", "lda", "random")
+#: Closed forms that "auto" selects from on left-out samples. The first one is used if there are
+#: none, or if errors are equal.
+CLOSED_FORMS = ("generative", "mixed", "pooled")
+INIT_NAMES = ("auto", *CLOSED_FORMS, "identity", "pca", "lda", "random")
 
 
 @dataclass(frozen=True)
@@ -100,20 +104,17 @@ def initial_metric(
     metric = None  # the metric before its rank is reduced
     if isinstance(init, str):
         if init == "auto":
-            init = "lda" if codes.max() >= MAX_GENERATIVE_CLASSES else "generative"
+            init = candidates(init, codes)[0]
+        if init in CLOSED_FORMS:
+            metric = closed_forms((init,), X, codes, sample_weight, n_jobs)[init]
+            return start_from_metric(metric, X, n_components, sample_weight)
         if init == "identity":
             L = np.eye(n_components or n_features, n_features)
         elif init == "random":
             rng = check_random_state(random_state)
             L = rng.standard_normal((n_components or n_features, n_features))
-        elif init == "generative":
-            # LMNN warns about small classes itself.
-            with suppress_warnings(UserWarning):
-                metric = GenerativeMetric(n_jobs=n_jobs).fit(X, codes, sample_weight).metric_
-            L = symmetric_root(metric)
         else:
             metric = np.eye(n_features) if init == "pca" else whitening(X, codes, sample_weight)
-        if metric is not None and (n_components is not None or init != "generative"):
             covariance = total_covariance(X, sample_weight)
             L = rank_limited_factor(metric, n_components or n_features, covariance)
     elif hasattr(init, "fit"):
@@ -130,6 +131,110 @@ def initial_metric(
     if metric is None:
         metric = L.T @ L if len(L) == n_features else np.eye(n_features)
     return InitialMetric(L, metric_coordinates(metric))
+
+
+def candidates(init: Any, codes: IntArray) -> tuple[Any, ...]:
+    """Return the initial metrics that left-out samples select from: one unless `init` is "auto".
+
+    Parameters
+    ----------
+    init : str, array-like of shape (n_components, n_features) or estimator
+        The parameter `init` of :class:`genmetric.LMNN`.
+    codes : ndarray of shape (n_samples,)
+        Class of each sample: 0, 1, ...
+
+    Returns
+    -------
+    tuple
+        Values of `init` other than "auto". The first one is used without left-out samples.
+    """
+    if not isinstance(init, str) or init != "auto":
+        return (init,)
+    return ("lda",) if codes.max() >= MAX_GENERATIVE_CLASSES else CLOSED_FORMS
+
+
+def closed_forms(
+    names: Sequence[str],
+    X: AnyArray,
+    codes: IntArray,
+    sample_weight: FloatArray | None = None,
+    n_jobs: int | None = None,
+) -> dict[str, FloatArray]:
+    r"""Compute metrics in closed form.
+
+    "generative" is regularised towards the Euclidean metric, "pooled" towards Mahalanobis distance
+    under the pooled within-class covariance. "mixed" is their mean
+
+    .. math:: M_g / \operatorname{tr}(M_g C) + M_p / \operatorname{tr}(M_p C)
+
+    up to a factor, with the covariance C of the samples: both have the same mean squared distance.
+    Each of the two is computed at most once.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Some of "generative", "mixed" and "pooled".
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    codes : ndarray of shape (n_samples,)
+        Class of each sample: 0, 1, ...
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Positive sample weights; ``None`` weights all samples by one.
+    n_jobs : int, default=None
+        Number of threads.
+
+    Returns
+    -------
+    dict of ndarray
+        For each name a metric of shape (n_features, n_features).
+    """
+    bases = {"generative": "identity", "pooled": "pooled"}
+    if "mixed" not in names:
+        bases = {name: bases[name] for name in names}
+    found = {}
+    # LMNN warns about small classes itself.
+    with suppress_warnings(UserWarning):
+        for name, base in bases.items():
+            estimator = GenerativeMetric(base=base, n_jobs=n_jobs)
+            found[name] = estimator.fit(X, codes, sample_weight).metric_
+    if "mixed" in names:
+        covariance = total_covariance(X, sample_weight)
+        sizes = {name: float(np.vdot(metric, covariance)) for name, metric in found.items()}
+        # Without any variance distances vanish, and the metrics are added as they are.
+        found["mixed"] = np.sum([M / (sizes[name] or 1.0) for name, M in found.items()], axis=0)
+    return {name: found[name] for name in names}
+
+
+def start_from_metric(
+    metric: FloatArray,
+    X: AnyArray,
+    n_components: int | None,
+    sample_weight: FloatArray | None = None,
+) -> InitialMetric:
+    """Start from a metric: its symmetric root, or its leading principal components.
+
+    Parameters
+    ----------
+    metric : ndarray of shape (n_features, n_features)
+        Symmetric positive semidefinite matrix.
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    n_components : int or None
+        Number of rows of the factor; ``None`` keeps all features.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Positive sample weights; ``None`` weights all samples by one.
+
+    Returns
+    -------
+    InitialMetric
+        The factor and the coordinates.
+    """
+    if n_components is None:
+        L = symmetric_root(metric)
+    else:
+        L = rank_limited_factor(metric, n_components, total_covariance(X, sample_weight))
+    check_factor(L, X.shape[1])
+    return InitialMetric(L / np.abs(L).max(), metric_coordinates(metric))
 
 
 def check_factor(L: FloatArray, n_features: int) -> None:

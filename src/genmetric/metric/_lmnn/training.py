@@ -12,9 +12,21 @@ from genmetric._chunks import row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density._scaling import Scaling
 from genmetric.geometry._factor import rank_limited_factor, symmetric_root
-from genmetric.metric._early_stopping import ValidationMetrics, ValidationPath, select_n_iter
+from genmetric.metric._early_stopping import (
+    ValidationMetrics,
+    ValidationPath,
+    limit_folds,
+    select_n_iter,
+)
 from genmetric.metric._lmnn.early_stopping import DEFAULT_N_ITER, class_folds, neighbor_errors
-from genmetric.metric._lmnn.initial import best_scale, initial_metric
+from genmetric.metric._lmnn.initial import (
+    InitialMetric,
+    best_scale,
+    candidates,
+    closed_forms,
+    initial_metric,
+    start_from_metric,
+)
 from genmetric.metric._lmnn.objective import MAX_PAIRS, Loss, Objective, Problem
 from genmetric.metric._lmnn.solver import IterationCallback, Solution, minimize_objective
 from genmetric.metric._lmnn.targets import target_neighbors
@@ -107,6 +119,7 @@ def train(
     data: TrainingData,
     specification: Specification,
     *,
+    initial: InitialMetric | None = None,
     resume_from: FloatArray | None = None,
     average_with: ValidationMetrics | None = None,
     callback: IterationCallback | None = None,
@@ -120,6 +133,8 @@ def train(
         Samples.
     specification : Specification
         Parameters of the run.
+    initial : InitialMetric, default=None
+        The initial metric, if it is known; ``None`` computes it.
     resume_from : ndarray of shape (n_components, n_features), default=None
         Factor to start the minimisation from, for scaled samples. The initial metric still selects
         the target neighbours.
@@ -137,15 +152,16 @@ def train(
         The factor, for scaled samples.
     """
     spec = specification
-    initial = initial_metric(
-        spec.init,
-        data.X,
-        data.codes,
-        n_components=spec.n_components,
-        sample_weight=data.weights,
-        n_jobs=spec.n_jobs,
-        random_state=spec.random_state,
-    )
+    if initial is None:
+        initial = initial_metric(
+            spec.init,
+            data.X,
+            data.codes,
+            n_components=spec.n_components,
+            sample_weight=data.weights,
+            n_jobs=spec.n_jobs,
+            random_state=spec.random_state,
+        )
     L = initial.L
     n_neighbors = min(spec.n_neighbors, int(np.bincount(data.codes).max()) - 1)
     order = np.argsort(data.codes, kind="stable")
@@ -264,7 +280,65 @@ def check_impostor_pairs(problem: Problem, L: FloatArray) -> None:
         )
 
 
-def validate_n_iter(data: TrainingData, specification: Specification) -> ValidationPath:
+@dataclass(frozen=True)
+class ValidatedInit:
+    """The initial metric selected on left-out samples.
+
+    Attributes
+    ----------
+    init : str, array-like or estimator
+        The value of `init` to train with; not "auto".
+    metrics : list of ndarray, default=None
+        The metrics of the folds, each of shape (n_features, n_features), if there was a choice.
+    """
+
+    init: Any
+    metrics: list[FloatArray] | None = None
+
+
+def validate_init(data: TrainingData, specification: Specification) -> ValidatedInit:
+    """Select the initial metric by the error of left-out samples if `init` is "auto".
+
+    No single closed form is the best start on all data: regularisation towards the pooled
+    within-class covariance helps if features are strongly correlated within classes, and hurts if
+    many features are noise. Which case it is shows before the first iteration, so only the errors
+    of the initial metrics themselves are compared, and the minimisation runs from one of them.
+
+    Parameters
+    ----------
+    data : TrainingData
+        Samples.
+    specification : Specification
+        Parameters of the runs.
+
+    Returns
+    -------
+    ValidatedInit
+        The initial metric with the smallest error; the first candidate if no sample can be left
+        out or if errors are equal.
+    """
+    spec, names = specification, candidates(specification.init, data.codes)
+    folds = limit_folds(class_folds(data.codes))
+    if len(names) == 1 or not folds:
+        return ValidatedInit(names[0])
+    metrics: dict[str, list[FloatArray]] = {name: [] for name in names}
+    errors = dict.fromkeys(names, 0.0)
+    for train_indices, left_out in folds:
+        part = data.subset(train_indices)
+        found = closed_forms(names, part.X, part.codes, part.weights, spec.n_jobs)
+        weights = np.ones(len(left_out)) if data.weights is None else data.weights[left_out]
+        for name, metric in found.items():
+            L = start_from_metric(metric, part.X, spec.n_components, part.weights).L
+            wrong = left_out_errors(data, L, train_indices, left_out, spec.n_jobs)
+            errors[name] += float(weights @ wrong)
+            metrics[name].append(metric)
+    best = min(names, key=errors.__getitem__)
+    return ValidatedInit(best, metrics[best])
+
+
+def validate_n_iter(
+    data: TrainingData, specification: Specification, start: ValidatedInit
+) -> ValidationPath:
     """Select the number of iterations by the error of left-out samples.
 
     Parameters
@@ -273,36 +347,69 @@ def validate_n_iter(data: TrainingData, specification: Specification) -> Validat
         Samples.
     specification : Specification
         Parameters of the runs; `max_iter` bounds the number of iterations.
+    start : ValidatedInit
+        The initial metric, which replaces `init` of the specification.
 
     Returns
     -------
     ValidationPath
         The selected number of iterations and the errors.
     """
+    spec = replace(specification, init=start.init)
+    known = None if start.metrics is None else iter(start.metrics)
 
     def run(indices: IntArray, after_iteration: Callable[[int, FloatArray], bool]) -> None:
+        part, initial = data.subset(indices), None
+        if known is not None:  # the runs are in the order of the folds
+            initial = start_from_metric(next(known), part.X, spec.n_components, part.weights)
         train(
-            data.subset(indices),
-            specification,
+            part,
+            spec,
+            initial=initial,
             callback=lambda n_iter, _, L: after_iteration(n_iter, L),
             at_start=lambda L: after_iteration(0, L),
         )
 
-    def errors(L: FloatArray, voters: IntArray, left_out: IntArray) -> FloatArray:
-        return neighbor_errors(
-            data.mapped(L, voters),
-            data.codes[voters],
-            data.mapped(L, left_out),
-            data.codes[left_out],
-            specification.n_jobs,
-        )
-
     return select_n_iter(
         run,
-        errors,
+        lambda L, voters, left_out: left_out_errors(data, L, voters, left_out, spec.n_jobs),
         class_folds(data.codes),
         data.weights,
         default_n_iter=DEFAULT_N_ITER,
-        max_iter=specification.max_iter,
+        max_iter=spec.max_iter,
         keep_metrics=True,
+    )
+
+
+def left_out_errors(
+    data: TrainingData,
+    L: FloatArray,
+    voters: IntArray,
+    left_out: IntArray,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Compute the error of nearest-neighbour votes in the space of L for left-out samples.
+
+    Parameters
+    ----------
+    data : TrainingData
+        Samples.
+    L : ndarray of shape (n_components, n_features)
+        Factor of a metric, for scaled samples.
+    voters, left_out : ndarray
+        Indices of the samples that vote and of those to classify.
+    n_jobs : int, default=None
+        Number of threads.
+
+    Returns
+    -------
+    ndarray of shape (n_left_out,)
+        Fraction of wrong predictions of each sample over 1, 3 and 5 neighbours.
+    """
+    return neighbor_errors(
+        data.mapped(L, voters),
+        data.codes[voters],
+        data.mapped(L, left_out),
+        data.codes[left_out],
+        n_jobs,
     )
