@@ -210,6 +210,11 @@ class TestInit:
         few = self.select(X[:3], np.array([0, 0, 1]))
         assert (few.init, few.metrics) == ("generative", None)
 
+    def test_one_fold(self, rng, monkeypatch):
+        monkeypatch.setattr(_early_stopping, "N_LEFT_OUT", 1)
+        X, codes = correlated_within_classes(rng)
+        assert self.select(X, codes).init == "generative"
+
     def test_estimator(self, rng):
         X, codes = correlated_within_classes(rng)
         fits = [LMNN(init=init, max_iter=2).fit(X, codes) for init in ("auto", "pooled")]

@@ -85,7 +85,8 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
         - ``"auto"``: for up to 50 classes the one of ``"generative"``, ``"mixed"`` and
           ``"pooled"`` with the lowest nearest-neighbour error of left-out samples, or
-          ``"generative"`` if ``early_stopping=False``; ``"lda"`` for more classes;
+          ``"generative"`` if ``early_stopping=False`` or with more than about 5000 samples;
+          ``"lda"`` for more classes;
         - ``"generative"``: :class:`GenerativeMetric` with its defaults;
         - ``"pooled"``: :class:`GenerativeMetric` with ``base="pooled"``, better if features are
           strongly correlated within classes and worse if many of them are noise;

@@ -28,8 +28,8 @@ MAX_GENERATIVE_CLASSES = 50
 _SCALE_SAMPLES, _SCALE_IMPOSTORS = 512, 512
 #: Smallest eigenvalue of the metric that defines the coordinates, relative to the largest one.
 _COORDINATE_FLOOR = 1e-12
-#: Closed forms that "auto" selects from on left-out samples. The first one is used if there are
-#: none, or if errors are equal.
+#: Closed forms that "auto" selects from on left-out samples. The first one is used without a
+#: selection, or if errors are equal.
 CLOSED_FORMS = ("generative", "mixed", "pooled")
 INIT_NAMES = ("auto", *CLOSED_FORMS, "identity", "pca", "lda", "random")
 
@@ -146,7 +146,7 @@ def candidates(init: Any, codes: IntArray) -> tuple[Any, ...]:
     Returns
     -------
     tuple
-        Values of `init` other than "auto". The first one is used without left-out samples.
+        Values of `init` other than "auto". The first one is used without a selection.
     """
     if not isinstance(init, str) or init != "auto":
         return (init,)
