@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from genmetric._typing import FloatArray, IntArray
+from genmetric.metric._candidates import smooth
 
 #: Iterations after which left-out samples are predicted.
 CHECKPOINTS = (0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
@@ -219,12 +220,11 @@ def select_n_iter(
     n_checkpoints = max(len(path) for path in paths)
     loss = np.hstack([path[np.minimum(range(n_checkpoints), len(path) - 1)] for path in paths])
     w = np.concatenate(weight) / np.concatenate(weight).sum()
-    padded = np.pad(loss @ w, 1, mode="edge")
-    smooth = padded[:-2] / 4 + padded[1:-1] / 2 + padded[2:] / 4
-    best = int(np.argmin(smooth))
+    smoothed = smooth(loss @ w)
+    best = int(np.argmin(smoothed))
     difference = loss[default] - loss[best]
     stderr = np.sqrt(((w * (difference - w @ difference)) ** 2).sum())
-    chosen = best if smooth[default] - smooth[best] > stderr else default
+    chosen = best if smoothed[default] - smoothed[best] > stderr else default
     numbers = np.array(checkpoints[:n_checkpoints])
     kept = None if metrics is None else metrics.at(chosen)
     return ValidationPath(int(numbers[chosen]), numbers, loss @ w, kept)
