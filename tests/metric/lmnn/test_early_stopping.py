@@ -218,12 +218,16 @@ class TestInit:
     def test_estimator(self, rng):
         X, codes = correlated_within_classes(rng)
         fits = [LMNN(init=init, max_iter=2).fit(X, codes) for init in ("auto", "pooled")]
+        assert [fitted.init_ for fitted in fits] == ["pooled", "pooled"]
         np.testing.assert_allclose(fits[0].metric_, fits[1].metric_, rtol=1e-10)
         # Without left-out samples there is no selection.
         plain = [
             LMNN(init=init, early_stopping=False).fit(X, codes) for init in ("auto", "generative")
         ]
         np.testing.assert_array_equal(plain[0].metric_, plain[1].metric_)
+        assert plain[0].init_ == "generative"
+        given = LMNN(init=np.eye(X.shape[1]), max_iter=2).fit(X, codes)
+        assert given.init_ is None
 
 
 class TestAverage:

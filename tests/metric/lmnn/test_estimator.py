@@ -431,6 +431,8 @@ class TestSampleWeight:
     def test_invalid_weights(self):
         with pytest.raises(ValueError, match="sample_weight"):
             LMNN().fit(*IRIS, -np.ones(150))
+        with pytest.raises(ValueError, match=r"^LMNN needs samples of at least 2 classes; got 1"):
+            LMNN(push=0.3).fit(*IRIS, IRIS[1] == 0)
 
 
 def test_many_small_classes_are_counted_in_the_warning():

@@ -34,12 +34,13 @@ from genmetric._validation import (
 from genmetric._warnings import warn_user
 from genmetric.density._scaling import Scaling
 from genmetric.metric._early_stopping import ValidationPath
-from genmetric.metric._lmnn.initial import check_init
+from genmetric.metric._lmnn.initial import candidates, check_init
 from genmetric.metric._lmnn.objective import Evaluation, Loss
 from genmetric.metric._lmnn.solver import IterationCallback, Solution
 from genmetric.metric._lmnn.training import (
     Specification,
     TrainingData,
+    ValidatedInit,
     train,
     validate_init,
     validate_n_iter,
@@ -150,6 +151,9 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         The objective at L, evaluated over all triplets.
     n_iter_ : int
         Number of iterations of L-BFGS.
+    init_ : str or None
+        Name of the initial metric, which is selected if ``init="auto"``; None if `init` is an array
+        or an estimator.
     validation_path_ : ndarray of shape (n_checkpoints, 2)
         Numbers of iterations and error rates of the left-out samples after them; without rows if
         ``early_stopping=False`` or if no sample could be left out.
@@ -295,7 +299,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             if not weights.all():
                 kept = weights > 0
                 x, weights = x[kept], weights[kept]
-                classes, codes = encode_classes(labels[kept], self)
+                classes, codes = encode_classes(labels[kept], type(self).__name__)
             weights = None if np.ptp(weights) == 0 else weights / weights.mean()
         self._check_class_sizes(classes, codes)
         if len(x) > MANY_SAMPLES:
@@ -309,6 +313,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             scaling = Scaling.of(x)
             data = TrainingData(x, scaling, codes, weights)
             specification = self._specification(x.shape[1])
+            start = ValidatedInit(candidates(self.init, codes)[0])
             path = ValidationPath.without_samples(specification.max_iter)
             if self.early_stopping:
                 start = validate_init(data, specification)
@@ -328,6 +333,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self.components_ = solution.L / scaling.scale
         self.metric_ = self.components_.T @ self.components_
         self.objective_, self.n_iter_ = solution.value, solution.n_iter
+        self.init_ = start.init if isinstance(start.init, str) else None
         self.validation_path_ = path.table
         self._report_end(solution)
         return self
