@@ -78,6 +78,9 @@ METHODS = {
 }
 FOUR = tuple(name for name in METHODS if ", " in name)
 
+#: The methods that GenerativeMetricCV is compared with, and itself.
+SEVEN = tuple(name for name in METHODS if name not in FOUR or name == "trace, identity")
+
 
 def data_dir():
     return os.environ.get("GENMETRIC_DATA")
@@ -178,12 +181,31 @@ def table(scores, names, methods, fraction):
     return [*header, *lines], ranks
 
 
+def ranks_table(scores):
+    """Return the lines of a table of average ranks and mean errors of the seven methods."""
+    columns, titles = [], []
+    for fraction in FRACTIONS:
+        names = [s for s in SETS if all(scores[s, fraction, m] for m in SEVEN)]
+        if not names:
+            return []
+        errors = [[np.mean(scores[s, fraction, m]) for m in SEVEN] for s in names]
+        columns += [rank_methods(errors, list(SEVEN)).ranks, 100 * np.mean(errors, axis=0)]
+        titles += [f"rank, {100 * fraction:.0f} %", "error"]
+    columns += [np.mean(columns[::2], axis=0), np.mean(columns[1::2], axis=0)]
+    titles += ["rank, mean", "error"]
+    lines = ["## Average ranks of seven methods", ""]
+    lines += ["| method | " + " | ".join(titles) + " |", "| --- " * (len(titles) + 1) + "|"]
+    for j, method in enumerate(SEVEN):
+        lines.append(f"| {method} | " + " | ".join(f"{c[j]:.2f}" for c in columns) + " |")
+    return [*lines, "", '"trace, identity" is `GenerativeMetric()`.', ""]
+
+
 def write_page(store):
     """Replace the tables of the page below its marker."""
     scores = defaultdict(list)
     for record in records(store):
         scores[record["set"], record["fraction"], record["method"]].append(record["error"])
-    lines = []
+    lines = ranks_table(scores)
     for title, methods in (("The four averages", ("Euclidean", *FOUR)), ("All methods", METHODS)):
         for fraction in FRACTIONS:
             methods_here = list(methods)
