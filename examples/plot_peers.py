@@ -75,6 +75,6 @@ plt.show()
 # %%
 # LMNN, which starts from a metric in closed form, has the lowest error on these datasets. It
 # takes some 40 to 100 times as long, because it selects its start and the number of iterations on
-# left-out samples. The closed form is second on three of them. On segment, with many samples per feature, it
-# is behind LDA; try ``GenerativeMetricCV`` or ``shrinkage=None``
+# left-out samples. The closed form is second on three of them. On segment, with many samples per
+# feature, it is behind LDA; try ``GenerativeMetricCV`` or ``shrinkage=None``
 # (:ref:`sphx_glr_auto_examples_plot_shrinkage.py`).

@@ -189,6 +189,39 @@ def check_priors(priors: Any, n_classes: int) -> FloatArray | None:
     return np.asarray(np.log(p / p.sum()))
 
 
+def check_groups(groups: Any, cv: Any, n_samples: int) -> AnyArray | None:
+    """Return the groups of the samples as an array; raise if `cv` would divide them.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_samples,) or None
+        Group labels as passed.
+    cv : int, splitter, iterable or None
+        Splits as passed.
+    n_samples : int
+        Number of samples.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,) or None
+        Group labels.
+    """
+    if groups is None:
+        return None
+    if cv is None or isinstance(cv, int | np.integer):
+        raise ValueError(
+            f"groups needs a cv that keeps groups together; got cv={cv!r}, whose folds would divide "
+            "them. Pass a splitter, such as cv=GroupKFold(5)."
+        )
+    labels = np.asarray(groups)
+    if labels.shape != (n_samples,):
+        raise ValueError(
+            f"groups must have one label per sample, shape ({n_samples},); got shape "
+            f"{labels.shape}."
+        )
+    return labels
+
+
 def check_class_labels(labels: AnyArray, name: str, instead: str | None = None) -> None:
     """Raise a ValueError if labels are not classes; it names the estimator for numeric targets.
 

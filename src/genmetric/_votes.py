@@ -195,7 +195,12 @@ def majority_votes(labels: IntArray, n_classes: int) -> IntArray:
 
 
 def vote_errors(
-    labels: IntArray, truth: IntArray, n_classes: int, n_neighbors: IntArray
+    labels: IntArray,
+    truth: IntArray,
+    n_classes: int,
+    n_neighbors: IntArray,
+    *,
+    sample_weight: FloatArray | None = None,
 ) -> FloatArray:
     """Compute the error rate of the majority vote of the first k neighbours, for several k.
 
@@ -209,6 +214,8 @@ def vote_errors(
         Number of classes.
     n_neighbors : ndarray of shape (n_numbers,)
         Numbers k of neighbours, at most `n_found`.
+    sample_weight : ndarray of shape (n_queries,), default=None
+        Weight of each query in the error rate; ``None`` weights all by one.
 
     Returns
     -------
@@ -225,8 +232,10 @@ def vote_errors(
     """
     n_neighbors = np.asarray(n_neighbors)
     winners = majority_votes(labels[:, : int(n_neighbors.max())], n_classes)
-    wrong = (winners != truth[:, None]).sum(axis=0)
-    return np.asarray(wrong[n_neighbors - 1] / max(len(labels), 1))
+    wrong = (winners != truth[:, None])[:, n_neighbors - 1]
+    if sample_weight is not None:
+        return np.asarray(np.average(wrong, axis=0, weights=sample_weight))
+    return np.asarray(wrong.sum(axis=0) / max(len(labels), 1))
 
 
 class NeighborSelection(NamedTuple):
@@ -256,6 +265,7 @@ def select_n_neighbors(
     max_references: int = 50_000,
     random_state: int = 0,
     n_jobs: int | None = None,
+    sample_weight: FloatArray | None = None,
 ) -> NeighborSelection:
     """Select the number of neighbours with the lowest leave-one-out error; ties go to the smaller.
 
@@ -281,6 +291,8 @@ def select_n_neighbors(
         Seed of the random subsets.
     n_jobs : int, default=None
         Number of threads; the result is the same for every number.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Weight of each sample in the error; in a vote every neighbour counts once.
 
     Returns
     -------
@@ -298,7 +310,10 @@ def select_n_neighbors(
     _, codes = np.unique(y, return_inverse=True)
 
     def judge(queries: IntArray, references: IntArray, ks: IntArray) -> FloatArray:
-        return leave_one_out_vote_errors(Z, codes, queries, references, ks, n_jobs=n_jobs)
+        weight = None if sample_weight is None else sample_weight[queries]
+        return leave_one_out_vote_errors(
+            Z, codes, queries, references, ks, n_jobs=n_jobs, sample_weight=weight
+        )
 
     return select_by_error(
         judge, len(Z), candidates, max_queries, max_references, random_state=random_state
@@ -354,6 +369,7 @@ def leave_one_out_vote_errors(
     n_neighbors: IntArray,
     *,
     n_jobs: int | None = None,
+    sample_weight: FloatArray | None = None,
 ) -> FloatArray:
     """Compute the error rates of votes among reference samples, excluding the query itself.
 
@@ -371,6 +387,8 @@ def leave_one_out_vote_errors(
         Numbers of neighbours, less than `n_references`.
     n_jobs : int, default=None
         Number of threads; the result is the same for every number.
+    sample_weight : ndarray of shape (n_queries,), default=None
+        Weight of each query in the error rates; ``None`` weights all by one.
 
     Returns
     -------
@@ -378,7 +396,10 @@ def leave_one_out_vote_errors(
         Error rates in [0, 1].
     """
     found = other_neighbors(Z, queries, references, int(np.max(n_neighbors)), n_jobs=n_jobs)
-    return vote_errors(codes[found], codes[queries], int(codes.max()) + 1, n_neighbors)
+    n_classes = int(codes.max()) + 1
+    return vote_errors(
+        codes[found], codes[queries], n_classes, n_neighbors, sample_weight=sample_weight
+    )
 
 
 def other_neighbors(

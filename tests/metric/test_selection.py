@@ -25,6 +25,7 @@ from genmetric import (
 from genmetric.metric._candidates import (
     Candidate,
     make_candidates,
+    results_table,
     select_candidate,
     weights_at_best,
 )
@@ -207,11 +208,15 @@ class TestSelection:
         right = rng.random((3, 400)) < 0.8
         right[2] = right[1] = right[0]
         right[2, np.flatnonzero(~right[0])[:1]] = True  # better on one sample: one standard error
-        means = right.mean(axis=1)
-        assert select_candidate(candidates, means, right.astype(float)) == 1
+        assert self.selected(candidates, right) == (1, [True, True, True])
         right[2, np.flatnonzero(~right[0])[:9]] = True  # better on nine: three standard errors
-        means = right.mean(axis=1)
-        assert select_candidate(candidates, means, right.astype(float)) == 2
+        assert self.selected(candidates, right) == (2, [False, False, True])
+
+    @staticmethod
+    def selected(candidates, right):
+        scores = right.astype(float)
+        results = results_table(candidates, scores.mean(axis=1, keepdims=True), scores)
+        return select_candidate(candidates, results), results["within_one_standard_error"].tolist()
 
     def test_order_of_preference(self):
         ordered = [
@@ -281,6 +286,20 @@ class TestSelection:
         left_out = GenerativeMetricCV(**WIDE).fit(X[kept], y[kept], weight[kept])
         for name, column in left_out.cv_results_.items():
             assert np.array_equal(search.cv_results_[name], column), name
+
+    def test_weights_count_in_the_selection_of_the_number_of_neighbors(self, rng):
+        X, y = scale(WINE[0]), WINE[1]
+        X = X + 2 * rng.normal(size=X.shape)
+        weight = rng.exponential(size=len(y)) ** 3  # without weights k would be 7, not 15
+        search = GenerativeMetricCV(random_state=0).fit(X, y, weight)
+        Z = search.transform(X)
+        total = {}
+        for k in (1, 3, 5, 7, 9, 11, 15, 21):
+            found = KNeighborsClassifier(k).fit(Z, y).kneighbors(return_distance=False)
+            votes = np.array([np.bincount(y[row], minlength=3) for row in found]).argmax(axis=1)
+            left_out = search.cv_results_[f"test_score_k{k}"][search.best_index_]
+            total[k] = round(left_out + np.average(votes == y, weights=weight), 12)
+        assert search.best_params_["n_neighbors"] == max(total, key=total.get)
 
     def test_unit_weights_change_nothing(self):
         X, y = scale(WINE[0]), WINE[1]
@@ -436,6 +455,7 @@ class TestErrors:
             ({"n_neighbors": 150}, "too large for 150 samples"),
             ({"cv": 1}, "cv must be None, an integer >= 2"),
             ({"cv": 2.5}, "cv must be"),
+            ({"scoring": ["accuracy"]}, "scoring must be None, the name of a scorer or a callable"),
             ({"max_queries": 0}, "max_queries must be an integer >= 1"),
             ({"max_references": 1}, "max_references must be an integer >= 2"),
             ({"metric": "kde"}, "metric must be None or a GenerativeMetric"),
@@ -449,6 +469,14 @@ class TestErrors:
     def test_parameters(self, params, message):
         with pytest.raises(ValueError, match=message):
             GenerativeMetricCV(**params).fit(*IRIS)
+
+    def test_groups(self):
+        X, y = IRIS
+        for cv in (5, None):
+            with pytest.raises(ValueError, match=rf"groups needs a cv .*got cv={cv}.*GroupKFold"):
+                GenerativeMetricCV(cv=cv).fit(X, y, groups=np.arange(150))
+        with pytest.raises(ValueError, match=r"shape \(150,\); got shape \(50,\)"):
+            GenerativeMetricCV(cv=GroupKFold(3)).fit(X, y, groups=np.arange(50))
 
     def test_lazy_input(self):
         dask_array = pytest.importorskip("dask.array")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import RepeatedKFold, RepeatedStratifiedKFold, check_cv
 
-from genmetric._typing import AnyArray, ArrayLike, IntArray
-from genmetric._validation import check_count
+from genmetric._typing import ArrayLike, IntArray
+from genmetric._validation import check_count, check_groups
 from genmetric.comparison._samples import ComparedSamples
 
 #: Minimum number of test samples of a fold with numeric targets, unless there are fewer than four
@@ -86,11 +86,7 @@ def plan_folds(
             "the same as n_splits."
         )
     if cv is None or isinstance(cv, int | np.integer):
-        if groups is not None:
-            raise ValueError(
-                f"groups needs a cv that keeps groups together; got cv={cv!r}, whose folds would "
-                "divide them. Pass a splitter, such as cv=GroupKFold(5)."
-            )
+        check_groups(groups, cv, n_given)
         wanted, name = (n_splits, "n_splits") if cv is None else (cv, "cv")
         return lambda some: _drawn(some, wanted, name, n_repeats, random_state, notes)
     if n_repeats is not None:
@@ -151,13 +147,7 @@ def _most_folds(n: int) -> int:
 def _given(samples: ComparedSamples, cv: Any, groups: ArrayLike | None) -> Pairs:
     """Return the splits of a splitter or an iterable, which must be valid indices."""
     n = len(samples.y)
-    labels: AnyArray | None = None
-    if groups is not None:
-        labels = np.asarray(groups)
-        if labels.shape != (n,):
-            raise ValueError(
-                f"groups must have one label per sample, shape ({n},); got shape {labels.shape}."
-            )
+    labels = check_groups(groups, cv, n)
     splitter = check_cv(cv, samples.y, classifier=samples.task == "classification")
     pairs = [
         (_indices(train, n, number), _indices(test, n, number))

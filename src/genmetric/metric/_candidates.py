@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from genmetric._parameters import RuleOrValue, check_parameter
-from genmetric._typing import FloatArray
+from genmetric._typing import BoolArray, FloatArray
 from genmetric.density._covariance import Shrinkage
 
 
@@ -177,7 +177,34 @@ def weights_at_best(scores: FloatArray) -> FloatArray:
     return np.asarray(smooth(np.eye(scores.shape[1]))[best])
 
 
-def results_table(candidates: Sequence[HasParameters], by_split: FloatArray) -> dict[str, Any]:
+def within_one_standard_error(means: FloatArray, scores: FloatArray) -> BoolArray:
+    """Return which candidates are within one standard error of the best.
+
+    The standard error is that of the mean difference from the best candidate, over the same
+    samples (or splits): differences of paired scores vary less than the scores themselves.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_candidates,)
+        Mean score of each candidate.
+    scores : ndarray of shape (n_candidates, n_scores)
+        Paired scores, of samples or of splits.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_candidates,)
+        True for the best candidate and those that count as equally good.
+    """
+    best = int(np.argmax(means))
+    difference = scores[best] - scores
+    n_scores = scores.shape[1]
+    error = difference.std(axis=1, ddof=1) / np.sqrt(n_scores) if n_scores > 1 else 0.0
+    return np.asarray(means >= means[best] - error - 1e-12)
+
+
+def results_table(
+    candidates: Sequence[HasParameters], by_split: FloatArray, scores: FloatArray
+) -> dict[str, Any]:
     """Return the columns of `cv_results_` that all selections have.
 
     Parameters
@@ -186,52 +213,45 @@ def results_table(candidates: Sequence[HasParameters], by_split: FloatArray) -> 
         Candidates.
     by_split : ndarray of shape (n_candidates, n_splits)
         Score of each candidate on each split.
+    scores : ndarray of shape (n_candidates, n_scores)
+        Paired scores, of samples or of splits.
 
     Returns
     -------
     dict
-        `params`, `param_<name>`, `split<i>_test_score`, `mean_test_score`, `std_test_score` and
-        `rank_test_score`.
+        `params`, `param_<name>`, `split<i>_test_score`, `mean_test_score`, `std_test_score`,
+        `rank_test_score` and `within_one_standard_error`.
     """
     columns: dict[str, Any] = {"params": [candidate.params for candidate in candidates]}
     for name in candidates[0].params:
         column = np.empty(len(candidates), object)
         column[:] = [candidate.params[name] for candidate in candidates]
         columns[f"param_{name}"] = column
-    for s, scores in enumerate(by_split.T):
-        columns[f"split{s}_test_score"] = scores
+    for s, values in enumerate(by_split.T):
+        columns[f"split{s}_test_score"] = values
     means = np.round(by_split.mean(axis=1), 12)
     columns["mean_test_score"] = means
     columns["std_test_score"] = by_split.std(axis=1)
     columns["rank_test_score"] = rankdata(-means, method="min").astype(np.int32)
+    columns["within_one_standard_error"] = within_one_standard_error(means, scores)
     return columns
 
 
-def select_candidate(
-    candidates: Sequence[HasParameters], means: FloatArray, scores: FloatArray
-) -> int:
-    """Return the preferred candidate within one standard error of the best.
-
-    The standard error is that of the mean difference from the best candidate, over the same
-    samples (or splits): differences of paired scores vary less than the scores themselves.
+def select_candidate(candidates: Sequence[HasParameters], results: dict[str, Any]) -> int:
+    """Return the preferred candidate of those within one standard error of the best.
 
     Parameters
     ----------
     candidates : sequence of Candidate
         Candidates.
-    means : ndarray of shape (n_candidates,)
-        Mean score of each.
-    scores : ndarray of shape (n_candidates, n_scores)
-        Paired scores, of samples or of splits.
+    results : dict
+        Columns of :func:`results_table`.
 
     Returns
     -------
     int
         Index of the candidate. Of equally preferred ones the better, then the first.
     """
-    best = int(np.argmax(means))
-    difference = scores[best] - scores
-    n_scores = scores.shape[1]
-    error = difference.std(axis=1, ddof=1) / np.sqrt(n_scores) if n_scores > 1 else 0.0
-    close = np.flatnonzero(means >= means[best] - error - 1e-12)
+    means = results["mean_test_score"]
+    close = np.flatnonzero(results["within_one_standard_error"])
     return min(close.tolist(), key=lambda c: (candidates[c].preference, -means[c]))

@@ -124,7 +124,8 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         The selected metric, fitted on all samples.
     cv_results_ : dict of ndarrays
         One entry per candidate: `params`, `param_method`, ..., `split0_test_score`, ... (mean over
-        k), `mean_test_score`, `std_test_score` and `rank_test_score`.
+        k), `mean_test_score`, `std_test_score`, `rank_test_score` and `within_one_standard_error`
+        (whether the candidate counts as equally good as the best).
     components_, metric_, metric_stderr_, slice_edges_
         Attributes of `best_estimator_`.
     n_features_in_ : int
@@ -312,9 +313,8 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         k: AnyArray,
     ) -> None:
         """Set the results from scores of shape (n_candidates, n_splits, n_numbers)."""
-        self.cv_results_ = results_table(candidates, scores.mean(axis=2))
-        means = self.cv_results_["mean_test_score"]
-        self.best_index_ = select_candidate(candidates, means, paired)
+        self.cv_results_ = results_table(candidates, scores.mean(axis=2), paired)
+        self.best_index_ = select_candidate(candidates, self.cv_results_)
         by_number = scores[self.best_index_].mean(axis=0)
         place = int(by_number.argmax())
         self.best_score_ = float(by_number[place])

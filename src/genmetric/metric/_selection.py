@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from genmetric._chunks import one_blas_thread
 from genmetric._logging import log_progress
 from genmetric._parameters import (
+    CALLABLE,
     N_JOBS,
     RANDOM_STATE,
     VERBOSE,
@@ -22,8 +23,8 @@ from genmetric._parameters import (
     check_parameters,
 )
 from genmetric._rollback import restore_on_error
-from genmetric._typing import ArrayLike, FloatArray, IntArray
-from genmetric._validation import check_weights, form_points, labelled_rows
+from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._validation import check_groups, check_weights, form_points, labelled_rows
 from genmetric._votes import N_NEIGHBORS, select_n_neighbors
 from genmetric._warnings import suppress_warnings
 from genmetric.metric._candidates import (
@@ -51,7 +52,8 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
     (``interpolation=0`` with "pooled") and its reduction to the dimensions of linear discriminant
     analysis (``n_components="lda"``). Each candidate is fitted on the training part of every split,
     and the left-out samples are classified by majority vote among their k nearest neighbours. The
-    score of a candidate is its accuracy at the k that suits it best, smoothed over adjacent k.
+    accuracies at adjacent k are averaged with weights 1/4, 1/2 and 1/4 (3/4 and 1/4 at the ends),
+    and the score of a candidate is the largest of these averages.
 
     Several candidates are usually equally good: those whose score is within one standard error of
     the best, where the standard error is that of the difference on the same samples. Of these, the
@@ -81,18 +83,20 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
     n_neighbors : int or list of int, default=(1, 3, 5, 7, 9, 11, 15, 21)
         Numbers of neighbours k to select from; those that exceed the number of samples are ignored.
     cv : int, scikit-learn splitter, iterable or None, default=5
-        Number of stratified folds, at least 2; more folds take longer and fit the candidates on
-        more samples. With a number, the metric of a fold is fitted on the other folds, and
-        neighbours are searched among all other samples, including those of the same fold. With a
-        splitter, neighbours are searched in the training part of the split only.
+        Number of stratified folds, at least 2 and at most the size of the largest class; more folds
+        take longer and fit the candidates on more samples. With a number, the metric of a fold is
+        fitted on the other folds, and neighbours are searched among all other samples, including
+        those of the same fold. With a splitter, neighbours are searched in the training part of the
+        split only.
         ``None`` fits on all samples and classifies the same samples, each without itself. This is
         several times faster and too optimistic unless every class has at least 20 samples per
         feature; otherwise a warning is given.
     scoring : str or callable, default=None
         Scorer of scikit-learn, called with a fitted
         :class:`~sklearn.neighbors.KNeighborsClassifier` for each k; ``None`` is accuracy, which is
-        much faster. Neighbours are then searched in the training part of each split. Not available
-        with ``cv=None``.
+        much faster. With a scorer, neighbours are searched in the training part of each split, and
+        the number of neighbours is selected by the left-out samples only. Not available with
+        ``cv=None``.
     max_queries : int, default=2000
         Maximum number of samples to classify in all splits together; beyond it a random subset is
         used. Candidates average the local metrics of about as many samples (at least 256 per
@@ -117,15 +121,18 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         Selected `base`, `normalization`, `shrinkage`, `interpolation`, `n_components` and
         `n_neighbors`.
     best_score_ : float
-        Mean score of the selected candidate with the selected k; optimistic, as the best of many.
+        Mean score of the selected candidate with the selected k, without the average over adjacent
+        k; optimistic, as the best of many.
     best_index_ : int
-        Index of the selected candidate in the arrays of `cv_results_`.
+        Index of the selected candidate in the arrays of `cv_results_`. Its rank there need not be
+        1, because of the rule of one standard error.
     best_estimator_ : GenerativeMetric
         The selected metric, fitted on all samples.
     cv_results_ : dict of ndarrays
         One entry per candidate: `params`, `param_base`, ..., `split0_test_score`, ... (1/2 of the
         score at the best k and 1/4 of that at each adjacent k), `mean_test_score`,
-        `std_test_score`, `rank_test_score`, and `test_score_k1`, ... (mean over splits for each
+        `std_test_score`, `rank_test_score`, `within_one_standard_error` (whether the candidate
+        counts as equally good as the best), and `test_score_k1`, ... (mean over splits for each
         k). It can be passed to ``pandas.DataFrame``.
     n_splits_ : int
         Number of splits.
@@ -171,6 +178,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
             HasMethods(("split",)),
             HasMethods(("__iter__",)),
         ],
+        "scoring": [None, InstanceOf(str, "the name of a scorer"), CALLABLE],
         "max_queries": [Interval(int, 1)],
         "max_references": [Interval(int, 2)],
         "n_jobs": N_JOBS,
@@ -237,7 +245,9 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
             Frequency weights. They count in the class models, in the averages and in the scores;
             in a vote every neighbour counts once.
         groups : array-like of shape (n_samples,), default=None
-            Groups, passed to a `cv` that is a splitter.
+            Groups, passed to a `cv` that is a splitter, such as
+            :class:`~sklearn.model_selection.GroupKFold`; other values of `cv` would divide them and
+            raise an error.
 
         Returns
         -------
@@ -249,6 +259,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         template = self._template(rng)
         x, labels, classes, codes = labelled_rows(self, form_points(X, self.preprocessor, self), y)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
+        group_labels = check_groups(groups, self.cv, len(x))
         spec = FitSpecification.of(template.get_params(deep=False))
         spec.log_priors(len(classes))
         candidates = self._candidates(spec, len(classes), x.shape[1])
@@ -259,7 +270,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
             own_splits = self.cv is None or isinstance(self.cv, int | np.integer)
             if factored and own_splits and spec.priors is None:
                 data = data.some_classes(int(self.max_references), rng)
-            splits = self._splits(data, rng, groups, factored)
+            splits = self._splits(data, rng, group_labels, factored)
             k = self._numbers(min(len(split.references) for split in splits))
             scores, paired = self._scores(candidates, splits, data, k)
         self._select(candidates, scores, paired, k)
@@ -322,7 +333,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         self,
         data: SelectionSamples,
         rng: np.random.RandomState,
-        groups: ArrayLike | None,
+        groups: AnyArray | None,
         factored: bool,
     ) -> list[Split]:
         """Return the splits of `cv`."""
@@ -346,7 +357,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
             return splitter.in_sample()
         if isinstance(self.cv, int | np.integer):
             return splitter.folds(int(self.cv))
-        kept = None if groups is None else np.asarray(groups)[data.kept]
+        kept = None if groups is None else groups[data.kept]
         pairs = check_cv(self.cv, data.labels, classifier=True).split(data.x, data.labels, kept)
         return splitter.given(pairs)
 
@@ -398,9 +409,9 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
         by_number = np.round(scores.mean(axis=1), 12)  # equal counts have equal scores
         weights = weights_at_best(by_number)
         by_split = np.einsum("csk,ck->cs", scores, weights)
-        columns = results_table(candidates, by_split)
         each = np.array([found @ w for found, w in zip(paired, weights, strict=True)])
-        self.best_index_ = select_candidate(candidates, columns["mean_test_score"], each)
+        columns = results_table(candidates, by_split, each)
+        self.best_index_ = select_candidate(candidates, columns)
         place = int(by_number[self.best_index_].argmax())
         self.best_score_ = float(by_number[self.best_index_, place])
         self.best_params_ = {**candidates[self.best_index_].params, "n_neighbors": int(k[place])}
@@ -424,6 +435,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
             max_queries=int(self.max_queries),
             max_references=int(self.max_references),
             n_jobs=data.n_jobs,
+            sample_weight=data.weight,
         )
         left_out = np.array([self.cv_results_[f"test_score_k{n}"][self.best_index_] for n in k])
         place = int(np.round(left_out - found.errors, 12).argmax())
