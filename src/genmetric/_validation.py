@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from genmetric._labels import check_class_labels, warn_about_quantities
 from genmetric._typing import AnyArray, FloatArray, IntArray
 
 #: Supported range of the sum of weights; products and quotients of sums stay finite.
@@ -20,17 +20,6 @@ SMALLEST_TOTAL, LARGEST_TOTAL = 1e-100, 1e100
 
 #: Largest absolute value of a numeric target; sums of squares stay finite.
 MAX_TARGET = 1e140
-
-#: Estimators for numeric targets, by the estimators for classes.
-FOR_NUMBERS = {
-    "GenerativeMetric": "GenerativeRegressionMetric",
-    "GenerativeMetricCV": "GenerativeRegressionMetricCV",
-    "DaskGenerativeMetric": "GenerativeRegressionMetric",
-    "EmbeddingAdapter": "GenerativeRegressionMetric",
-    "LMNN": "MLKR",
-    "LocalMetricClassifier": "KernelRegressor",
-    "EnergyClassifier": "KernelRegressor",
-}
 
 
 def refuse_lazy(X: Any, name: str = "X") -> None:
@@ -222,36 +211,6 @@ def check_groups(groups: Any, cv: Any, n_samples: int) -> AnyArray | None:
     return labels
 
 
-def check_class_labels(labels: AnyArray, name: str, instead: str | None = None) -> None:
-    """Raise a ValueError if labels are not classes; it names the estimator for numeric targets.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_samples,)
-        Class labels as passed.
-    name : str
-        Name of the estimator in the error.
-    instead : str, default=None
-        What to use for numeric targets; by default the estimator that corresponds to `name`, or a
-        regression metric and a regressor.
-    """
-    try:
-        check_classification_targets(labels)
-    except ValueError as error:
-        if not type_of_target(labels).startswith("continuous"):
-            raise
-        if instead is None and name in FOR_NUMBERS:
-            instead = f"genmetric.{FOR_NUMBERS[name]}"
-        instead = instead or "genmetric.GenerativeRegressionMetric and a regressor"
-        fraction = labels[labels != np.floor(labels)][0]
-        # The first words are those of scikit-learn, which its checks of estimators look for.
-        raise ValueError(
-            f"Unknown label type: continuous. {name} expects class labels; got numbers with "
-            f"fractions, such as {fraction:g}. For numeric targets use {instead}. If each number is "
-            "the name of a class, pass y.astype(str)."
-        ) from error
-
-
 def encode_classes(y: AnyArray, name: str) -> tuple[AnyArray, IntArray]:
     """Return the sorted class names and the class index of each sample; raise for one class.
 
@@ -391,6 +350,7 @@ def labelled_rows(
     x, labels = validate_data(estimator, X, y, dtype=[np.float64, np.float32], **options)
     name = type(estimator).__name__
     check_class_labels(labels, name)
+    warn_about_quantities(labels, name)
     return x, labels, *encode_classes(labels, name)
 
 

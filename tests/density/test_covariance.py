@@ -287,7 +287,7 @@ class TestFloorWarning:
         X, codes = rng.normal(size=(60, 12)), np.repeat([0, 1, 2], [6, 6, 48])
         message = (
             r"The covariances of 2 of 3 classes are nearly singular: up to 7 of 12 eigenvalues "
-            r'were raised to 1e-08 .* Use shrinkage .*, base="pooled" or fewer features'
+            r'were raised to 1e-08 .* Use more shrinkage, .* base="pooled" or fewer features'
         )
         with pytest.warns(UserWarning, match=message) as found:
             fit(X, codes, 3, None)

@@ -1,6 +1,7 @@
 """Input that cannot be used is refused by every estimator, by name and with advice."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -204,6 +205,20 @@ def test_numeric_targets_name_the_estimator_for_them(name):
     with pytest.raises(ValueError, match=rf"{words} .* use genmetric\.{FOR_NUMBERS[name]}\."):
         getattr(genmetric, name)().fit(X, y)
     getattr(genmetric, FOR_NUMBERS[name].split()[0])().fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:30 of 30 classes have 3 to 3:UserWarning")
+@pytest.mark.parametrize("name", ["GenerativeMetric", "LMNN"])
+def test_whole_numbers_that_hardly_repeat_are_named_in_a_warning(name):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(90, 2)), np.repeat(np.arange(30.0), 3)
+    words = rf"30 distinct numbers in 90 samples, each of which is a class for {name}\. For numeric"
+    with pytest.warns(UserWarning, match=rf"{words} targets use genmetric\.{FOR_NUMBERS[name]};"):
+        getattr(genmetric, name)().fit(X, y)
+    # Integers are names of classes, however many.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="y has 30 distinct")
+        getattr(genmetric, name)().fit(X, y.astype(int))
 
 
 @pytest.mark.parametrize("name", ["GenerativeMetric", "EmbeddingAdapter"])

@@ -12,13 +12,14 @@ from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
+from genmetric._labels import check_class_labels
+from genmetric._quantity import is_quantity
 from genmetric._scoring import Task
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import as_numbers, check_class_labels
+from genmetric._validation import as_numbers
 from genmetric.comparison._method import Budget, Method, TrainingData
 from genmetric.tables import make_preprocessor, plan_columns, split_target
 from genmetric.tables._cells import is_frame, is_missing, select_rows
-from genmetric.tables._target import is_quantity
 
 
 @dataclass(frozen=True)

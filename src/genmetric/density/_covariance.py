@@ -368,8 +368,9 @@ def warn_floored(raised: IntArray, pooled: FloatArray) -> None:
         warn_user(
             f"The covariances of {floored} of {len(raised)} classes are nearly singular: up to "
             f"{raised.max()} of {len(pooled)} eigenvalues were raised to {EIGENVALUE_FLOOR:g} of the "
-            "mean pooled variance, and the metric depends on this floor. Use shrinkage (a number "
-            'above 0, or "auto" for classes with 3 samples or more), base="pooled" or fewer features.',
+            "mean pooled variance, and the metric depends on this floor. Use more shrinkage, such as "
+            'shrinkage=0.5 (also for classes with 2 samples, which "auto" does not shrink), '
+            'base="pooled" or fewer features.',
         )
 
 

@@ -12,18 +12,13 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
 from genmetric._chunks import map_chunks
+from genmetric._labels import check_class_labels
 from genmetric._memory import check_memory
 from genmetric._parameters import N_JOBS, RANDOM_STATE, Interval, ParameterRules, check_parameters
 from genmetric._parameters import ArrayLike as ArrayRule
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import (
-    check_class_labels,
-    check_weights,
-    query_rows,
-    refuse_lazy,
-    rows_by_class,
-)
+from genmetric._validation import check_weights, query_rows, refuse_lazy, rows_by_class
 from genmetric._warnings import suppress_warnings, warn_user
 from genmetric.density._low_rank import LowRankGaussians
 from genmetric.density._models import ClassModels

@@ -17,6 +17,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._chunks import one_blas_thread
+from genmetric._labels import check_class_labels
 from genmetric._logging import log_progress
 from genmetric._memory import check_memory, readable_bytes
 from genmetric._parameters import (
@@ -29,7 +30,7 @@ from genmetric._parameters import (
 )
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
-from genmetric._validation import check_class_labels, encode_classes, query_rows, refuse_lazy
+from genmetric._validation import encode_classes, query_rows, refuse_lazy
 from genmetric._warnings import warn_user
 from genmetric.kernels._gram import (
     FEWER_KERNELS,

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._array_api import dispatch_namespace, float_dtypes, like, unit_length
+from genmetric._labels import check_class_labels
 from genmetric._parameters import (
     BOOLEAN,
     N_JOBS,
@@ -26,7 +27,6 @@ from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._unit_vectors import unit_or_zero_vectors, unit_vectors
 from genmetric._validation import (
     cast_finite,
-    check_class_labels,
     check_n_components,
     check_weights,
     encode_classes,

@@ -18,11 +18,12 @@ from genmetric._array_api import (
     take_rows,
 )
 from genmetric._chunks import one_blas_thread
+from genmetric._labels import check_class_labels, warn_about_quantities
 from genmetric._logging import log_progress
 from genmetric._parameters import ParameterRules, check_parameters
 from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike
-from genmetric._validation import check_class_labels, check_weights, form_points, refuse_lazy
+from genmetric._validation import check_weights, form_points, refuse_lazy
 from genmetric.metric._averaging import average_metrics, plan_in_memory, select_samples
 from genmetric.metric._density_weighting import HeldOut
 from genmetric.metric._fitting import (
@@ -269,6 +270,7 @@ class GenerativeMetric(
             spec = spec.on_arrays(xp.__name__)
         x, labels = self._labelled_samples(X, y, xp=xp)
         check_class_labels(labels, type(self).__name__)
+        warn_about_quantities(labels, type(self).__name__)
         weight = sample_weight
         if weight is not None:
             weight = check_weights(host_array(weight), x.shape[0])

@@ -12,8 +12,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from genmetric._array_api import host_array
+from genmetric._labels import check_class_labels
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric._validation import check_class_labels, codes_among, form_points, refuse_lazy
+from genmetric._validation import codes_among, form_points, refuse_lazy
 from genmetric.density._factored_statistics import AnyStatistics, model_statistics
 from genmetric.density._mixed_statistics import (
     MergeableStatistics,

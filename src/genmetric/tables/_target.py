@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from genmetric._quantity import is_quantity
 from genmetric._typing import AnyArray, BoolArray
 from genmetric.tables._cells import cell_texts, column_array, count_texts, is_vector, select_rows
 from genmetric.tables._columns import LARGEST_NUMBER, NUMBER_FRACTION, Hints
@@ -15,9 +16,6 @@ from genmetric.tables._numbers import PLAIN, NumberFormat, choose_format, parse_
 
 if TYPE_CHECKING:
     from genmetric.tables._plan import TablePlan
-
-#: A target with at most this number of distinct values holds classes.
-CLASSES_AT_MOST = 20
 
 
 @dataclass(frozen=True)
@@ -54,31 +52,10 @@ class TargetPlan:
         return f"{self.name}: {self.reason}"
 
 
-def is_quantity(values: AnyArray) -> bool:
-    """Return whether numbers are a quantity rather than codes of classes.
-
-    They are if there are more than 20 distinct ones and they hardly repeat: more than one distinct
-    value per 4 rows, or per 20 rows if some are not integers.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows,)
-        Finite numbers.
-
-    Returns
-    -------
-    bool
-        Whether they are a quantity.
-    """
-    distinct = len(np.unique(values))
-    whole = bool((values == np.floor(values)).all())
-    return distinct > CLASSES_AT_MOST and distinct > len(values) / (4 if whole else 20)
-
-
 def plan_target(array: AnyArray, name: str, hints: Hints) -> TargetPlan:
     """Decide whether a target is classes or numbers.
 
-    :func:`is_quantity` has the rule.
+    :func:`~genmetric._quantity.is_quantity` has the rule.
 
     Parameters
     ----------
