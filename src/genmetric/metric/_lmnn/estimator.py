@@ -101,7 +101,8 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         - an array: the factor L itself;
         - an estimator with `components_`: that factor. An estimator that is not fitted is cloned
           and fitted: ``LMNN(init=LMNN())`` selects the targets again under the metric of a first
-          fit.
+          fit. Pass an estimator unfitted if it would be fitted on the same samples: otherwise it
+          has seen the samples that early stopping leaves out.
 
         If the initial metric has more than `n_components` components, the leading principal
         components of the samples in its space are used.
@@ -155,8 +156,9 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         Name of the initial metric, which is selected if ``init="auto"``; None if `init` is an array
         or an estimator.
     validation_path_ : ndarray of shape (n_checkpoints, 2)
-        Numbers of iterations and error rates of the left-out samples after them; without rows if
-        ``early_stopping=False`` or if no sample could be left out.
+        Numbers of iterations and error rates of the left-out samples after them, the mean over
+        votes of 1, 3 and 5 neighbours; without rows if ``early_stopping=False`` or if no sample
+        could be left out.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_features_in_ : int
