@@ -3,6 +3,7 @@
 import datetime as dt
 import gzip
 import json
+import shlex
 import zipfile
 
 import numpy as np
@@ -440,22 +441,30 @@ def test_dry_run_shows_the_plan_only(genmetric, tmp_path):
     assert not model.exists()
 
 
-def test_strict_refuses_with_the_corrected_command(genmetric, tmp_path):
+def test_strict_lists_all_reasons_and_the_command_without_it(genmetric, tmp_path):
     path = titanic(tmp_path)
     done = genmetric("compare", path, "-t", "Survived", "--strict")
     assert done.code == 2
     assert done.out == ""
     first, *problems, command = done.err.splitlines()
     assert first == (
-        f"genmetric compare: {path}: --strict found {len(problems)} problems with the columns."
+        f"genmetric compare: {path}: --strict refuses the table, for {len(problems)} reasons."
     )
     assert problems[0].startswith(
         "  columns left out: 'PassengerId' (a row counter), 'Name' (free text),"
     )
-    assert problems[1].startswith("  columns with missing values: 'Age' (5)")
-    assert command.startswith("  Corrected command: genmetric compare ")
+    assert problems[1].startswith("  columns with missing values: 'Age' (5). Fill these cells or")
+    assert "'Cabin' (18 missing: a category of its own)" in problems[2]
+    stated = "  Without --strict, with these columns stated: genmetric compare "
+    assert command.startswith(stated)
     assert "--drop PassengerId" in command
-    assert "--strict" not in command
+    assert "--strict" not in command.removeprefix(stated)
+    words = shlex.split(command.removeprefix(stated))
+    assert genmetric("compare", *words, "--dry-run").code == 0
+    left = genmetric("compare", *words, "--strict").err
+    assert "--strict refuses the table: columns with missing values: 'Age' (5)." in left
+    assert "Without --strict: genmetric compare " in left
+    assert genmetric("compare", *words, "--as-number", "Age", "--strict", "--dry-run").code == 0
     model = tmp_path / "model.gm"
     assert genmetric("fit", path, "-t", "Survived", "-o", model, "--strict").err.count("\n") > 1
     assert not model.exists()
@@ -469,7 +478,64 @@ def test_strict_lists_a_single_problem_in_one_line(genmetric, tmp_path):
     done = genmetric("compare", path, "-t", "y", "--strict")
     assert done.code == 2
     assert done.err.count("\n") == 1
-    assert "columns left out: 'b' (is constant, 5). Corrected command: genmetric" in done.err
+    assert "--strict refuses the table: columns left out: 'b' (is constant, 5). Corr" in done.err
+
+
+def test_the_corrected_command_keeps_strict_if_it_solves_all_problems(genmetric, tmp_path):
+    numbers = [f"{i % 9 + 1},{i:03d}" for i in range(N)]
+    colours = ["" if i == 4 else "red" if i % 3 else "blue" for i in range(N)]
+    counter = list(range(N))
+    path = write_csv(
+        tmp_path,
+        {"": counter, "a": SIGNAL, "n": numbers, "c d": colours, "b": [5] * N, "y": CLASSES},
+    )
+    done = genmetric("compare", path, "-t", "y", "--strict")
+    assert done.code == 2
+    *_, command = done.err.splitlines()
+    start = "  Corrected command: genmetric compare "
+    assert command.startswith(start)
+    assert command.endswith(" --strict --drop '' --as-category 'c d' --drop b --decimal .")
+    again = genmetric("compare", *shlex.split(command.removeprefix(start)), "--dry-run")
+    assert again.code == 0, again.err
+    assert "n (1,000 is read as 1000)" in again.out
+
+
+def test_strict_says_what_to_do_about_rows_without_a_target(genmetric, tmp_path):
+    path = write_csv(
+        tmp_path, {"a": SIGNAL, "y": ["" if i < 7 else c for i, c in enumerate(CLASSES)]}
+    )
+    done = genmetric("compare", path, "-t", "y", "--strict")
+    assert done.code == 2
+    assert done.err == (
+        f"genmetric compare: {path}: --strict refuses the table: 7 rows have no target 'y' and are "
+        "not used (first: line 2). Remove these rows. Without --strict: genmetric compare "
+        f"{path} --target y\n"
+    )
+
+
+def test_strict_says_what_to_do_about_ignored_cells(genmetric, tmp_path):
+    path = write_csv(tmp_path, {"a": ["oops", *SIGNAL[1:]], "b": SIGNAL, "y": CLASSES})
+    done = genmetric("compare", path, "-t", "y", "--as-number", "a", "--strict")
+    assert done.code == 2
+    assert "'oops' is not a number" in done.err
+    assert "Correct these cells or --drop the column. Without --strict: genmetric" in done.err
+    words = ["--as-number", "a", "--na", "oops", "--strict", "--dry-run"]
+    assert genmetric("compare", path, "-t", "y", *words).code == 0
+
+
+def test_strict_is_not_blamed_for_a_table_that_cannot_be_used(genmetric, tmp_path):
+    path = write_csv(tmp_path, {"a": ["inf", *SIGNAL[1:]], "b": [5] * N, "y": CLASSES})
+    done = genmetric("compare", path, "-t", "y", "--strict")
+    assert done.code == 2
+    assert "2 problems with the columns, some of them because of --strict." in done.err
+    # Nothing is left as a feature, so that no command is suggested.
+    assert "genmetric compare " not in done.err.split("\n", 1)[1]
+    path = write_csv(tmp_path, {"a": ["inf", *SIGNAL[1:]], "b": SIGNAL, "y": CLASSES})
+    done = genmetric("compare", path, "-t", "y", "--strict")
+    assert "refuses" not in done.err
+    assert done.err.endswith(
+        f"Corrected command: genmetric compare {path} --target y --strict --drop a\n"
+    )
 
 
 def test_strict_shortens_long_lists_of_columns(genmetric, tmp_path):
@@ -517,7 +583,8 @@ def test_new_rows_with_unreadable_cells(genmetric, tmp_path):
     assert unknown in done.err
     done = genmetric("predict", model, new, "--strict")
     assert done.code == 2
-    assert "line 3, column 'a': 'oops' is not a number." in done.err
+    assert "line 3, column 'a': 'oops' is not a number. Correct the cell, state that" in done.err
+    assert "(--na oops), or leave out --strict." in done.err
     done = genmetric("predict", model, new, "--na", "oops")
     assert "oops" not in done.err
 

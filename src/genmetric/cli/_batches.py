@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -231,7 +232,10 @@ class UnreadableCells:
         if column not in self._messages:
             message = f"{self._table.row_label(row)}, column {column!r}: {text!r} is not {expected}"
             if self._options.get("strict"):
-                raise TableError(f"{self._table.label}: {message}.")
+                raise TableError(
+                    f"{self._table.label}: {message}. Correct the cell, state that it is missing "
+                    f"(--na {shlex.quote(text)}), or leave out --strict."
+                )
             self._messages[column] = message
 
     def warn(self) -> None:

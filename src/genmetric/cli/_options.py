@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -283,19 +284,24 @@ def read_training(
             f"{table.label}: column {id_column!r} {sample.left_out[id_column]} (--id)."
         )
 
-    def planned(sample: TableSample) -> TablePlan:
+    def planned(
+        sample: TableSample, words: Sequence[str] = (), strict: bool = options["strict"]
+    ) -> TablePlan:
+        more: dict[str, list[str]] = {"--drop": [], "--as-category": [], "--decimal": []}
+        for flag, value in zip(words[::2], words[1::2], strict=True):
+            more[flag].append(value)
         return plan_columns(
             sample.frame,
             target=options["target"],
             id_column=id_column,
             features=options["features"],
-            drop=options["drop"],
-            as_category=as_category,
+            drop=[*options["drop"], *more["--drop"]],
+            as_category=[*as_category, *more["--as-category"]],
             as_number=as_number,
-            decimal=options["decimal"],
+            decimal=next(iter(more["--decimal"]), options["decimal"]),
             thousands=options["thousands"],
             missing_words=missing_words(options),
-            strict=options["strict"],
+            strict=strict,
             line_of=sample.row_label,
             left_out=sample.left_out,
         )
@@ -310,15 +316,7 @@ def read_training(
     except TooLargeError:  # its text names the table
         raise
     except TableError as error:
-        corrected = _corrected(error.options)
-        if options["strict"] and len(error.problems) > 1:
-            heading = (
-                f"{table.label}: --strict found {len(error.problems)} problems with the columns."
-            )
-            lines = wrapped([f"  {problem}" for problem in error.problems], sys.stderr, indent=2)
-            more = [f"  {corrected}"] if corrected else []
-            raise ListedProblems(heading, [*lines.split("\n"), *more]) from error
-        raise TableError(f"{table.label}: {error} {corrected}".rstrip()) from error
+        raise _refusal(table.label, error, options["strict"], partial(planned, sample)) from error
     show_plan(plan, sample, options)
     X, y = split_target(sample.frame, plan)
     row_names = None
@@ -347,15 +345,64 @@ def show_plan(plan: TablePlan, sample: TableSample, options: dict[str, Any]) -> 
     remark(text, quiet=options["quiet"] or (plain and not numeric))
 
 
-def _corrected(options: tuple[str, ...]) -> str:
-    """Return the command with the options that avoid the problems."""
+def _refusal(
+    label: str, error: TableError, strict: bool, plan: Callable[[Sequence[str], bool], TablePlan]
+) -> TableError:
+    """Return the error of a table that is not used, with a command that was tried on its plan.
+
+    Parameters
+    ----------
+    label : str
+        Name of the table.
+    error : TableError
+        Its problems.
+    strict : bool
+        Whether --strict was given.
+    plan : callable
+        ``plan(words, strict)`` plans the columns with more options, with or without --strict.
+
+    Returns
+    -------
+    TableError
+        The error. With --strict, several problems are below each other.
+    """
+
+    def solved(words: Sequence[str], strict: bool) -> bool:
+        try:
+            plan(words, strict)
+        except TableError:
+            return False
+        return True
+
+    usable = strict and solved((), False)
+    line = ""
+    if error.options and solved(error.options, strict):
+        line = _command("Corrected command", error.options)
+    elif usable or (strict and solved(error.options, False)):
+        stated = ", with these columns stated" if error.options else ""
+        line = _command(f"Without --strict{stated}", error.options, strict=False)
+    n = len(error.problems)
+    if strict and n > 1:
+        heading = f"--strict refuses the table, for {n} reasons."
+        if not usable:
+            heading = f"{n} problems with the columns, some of them because of --strict."
+        lines = wrapped([f"  {problem}" for problem in error.problems], sys.stderr, indent=2)
+        more = [f"  {line}"] if line else []
+        return ListedProblems(f"{label}: {heading}", [*lines.split("\n"), *more])
+    reason = "--strict refuses the table: " if usable else ""
+    return TableError(f"{label}: {reason}{error} {line}".rstrip())
+
+
+def _command(heading: str, options: Sequence[str], *, strict: bool = True) -> str:
+    """Return the running command with more options, and without --strict on request."""
     from genmetric.cli._choices import command_line, command_words
 
     ctx = click.get_current_context(silent=True)
-    if not options or ctx is None:
+    if ctx is None:
         return ""
-    words = [word for word in command_words(ctx) if word != "--strict"]
-    return f"Corrected command: {command_line(ctx.info_name or '', [*words, *options])}"
+    only = None if strict else {param.name or "" for param in ctx.command.params} - {"strict"}
+    words = [*command_words(ctx, only), *options]
+    return f"{heading}: {command_line(ctx.info_name or '', words)}"
 
 
 def warn_unknown(unknown: dict[str, set[str]], replacements: dict[str, str]) -> None:

@@ -140,8 +140,9 @@ def plan_columns(
     missing_words : iterable of str, default=None
         Texts that stand for a missing value. None is the usual ones.
     strict : bool, default=False
-        Whether to refuse a table if the plan would leave out a column, impute values, ignore a
-        cell or decide a doubtful format.
+        Whether to refuse a table if the plan would leave out a column or a row without a target,
+        impute values, ignore a cell, encode text or decide a doubtful format without being asked.
+        `drop`, `as_category`, `as_number` and `decimal` ask for it.
     line_of : callable, default=None
         Names the place of a row in error messages, such as "line 57". None gives "row 55".
     left_out : mapping of str to str, default=None
@@ -238,7 +239,7 @@ def plan_columns(
         listed = "; ".join(c.summary for c in plan.columns) or "the target is the only column"
         problems.append(f"no column is left as a feature ({listed}).")
     if strict:
-        strict_problems, strict_options = _strict_problems(plan)
+        strict_problems, strict_options = _strict_problems(plan, [n for n in names if n != target])
         problems += strict_problems
         options += strict_options
     if problems:
@@ -322,20 +323,41 @@ def _with_table_decimal(arrays: dict[str, AnyArray], hints: Hints) -> Hints:
     return replace(hints, table_decimal=clear)
 
 
-def _strict_problems(plan: TablePlan) -> tuple[list[str], list[str]]:
-    """Return conversions that were not requested, and the options that request them."""
+def _strict_problems(plan: TablePlan, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return conversions that were not requested, and the options that request them.
+
+    A problem that no option solves ends with what to do. `names` are those of the columns in the
+    table; the plan has other words for a column without a name.
+    """
     found: dict[str, list[str]] = {"left out": [], "with missing values": [], "of text": []}
-    options = []
-    for column in plan.columns:
-        if column.asked_for:
+    options, notes = [], []
+    decimals = set()
+    for column, name in zip(plan.columns, names, strict=True):
+        ignored = column.notes[: bool(column.bad_words)]
+        notes += [f"{note} Correct these cells or --drop the column." for note in ignored]
+        doubts = column.notes[len(ignored) :]
+        notes += doubts
+        if doubts and column.kind == "number":
+            decimals.add(column.format.decimal)
+        if column.asked_for or column.problems:
             continue
         if column.kind == "left out":
             found["left out"].append(f"{column.name!r} ({column.reason})")
-            options += ["--drop", column.name]
+            options += ["--drop", name]
+        elif column.kind == "category":
+            gaps = f" ({column.n_missing} missing: {column.treatment_of_missing})"
+            found["of text"].append(f"{column.name!r}{gaps if column.n_missing else ''}")
+            options += ["--as-category", name]
         elif column.n_missing:
             found["with missing values"].append(f"{column.name!r} ({column.n_missing})")
-        if column.kind == "category":
-            found["of text"].append(repr(column.name))
-            options += ["--as-category", column.name]
-    problems = [f"columns {what}: {_some(names)}." for what, names in found.items() if names]
-    return [*problems, *plan.notes], options
+    if len(decimals) == 1:
+        options += ["--decimal", *decimals]
+    problems = {what: f"columns {what}: {_some(few)}." for what, few in found.items() if few}
+    if found["with missing values"]:
+        problems["with missing values"] += (
+            " Fill these cells or --drop the columns; --as-number requests the mean for a column of "
+            "numbers."
+        )
+    target_notes = () if plan.target is None else plan.target.notes
+    rows = [f"{note} Remove these rows." for note in target_notes]
+    return [*problems.values(), *rows, *notes], options
