@@ -5,6 +5,7 @@ import gzip
 import json
 import shlex
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -536,6 +537,30 @@ def test_strict_is_not_blamed_for_a_table_that_cannot_be_used(genmetric, tmp_pat
     assert done.err.endswith(
         f"Corrected command: genmetric compare {path} --target y --strict --drop a\n"
     )
+
+
+def test_texts_on_strict_agree(genmetric):
+    kinds = (
+        "if, without an option that asks for it, a column would be left out, text encoded as "
+        "categories, a value imputed, a cell ignored, a row without a target not used, or an "
+        "ambiguous format decided"
+    )
+    docs = Path(__file__).parents[2] / "docs"
+    texts = [genmetric(command, "--help").out for command in ("compare", "fit")]
+    texts += [(docs / name).read_text("utf-8") for name in ("tables.md", "command_line.md")]
+    for text in texts:
+        assert kinds in " ".join(text.split())
+    for command in ("predict", "transform", "neighbors"):
+        shown = " ".join(genmetric(command, "--help").out.split())
+        assert "--strict Stop with an error if a cell cannot be read" in shown
+
+
+def test_strict_refuses_ambiguous_dates(genmetric, tmp_path):
+    dates = [f"{i % 9 + 1:02d}/{i % 7 + 1:02d}/2024" for i in range(N)]
+    path = write_csv(tmp_path, {"a": SIGNAL, "d": dates, "y": CLASSES})
+    done = genmetric("compare", path, "-t", "y", "--strict")
+    assert done.code == 2
+    assert "write them as year-month-day if this is wrong. Without --strict: genmet" in done.err
 
 
 def test_strict_shortens_long_lists_of_columns(genmetric, tmp_path):

@@ -37,8 +37,7 @@ def stacked(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-#: How a file is read.
-file_options = stacked(
+_reading_options = stacked(
     click.option(
         "--delimiter", metavar="CHAR", help="Field delimiter; detected automatically by default."
     ),
@@ -59,10 +58,15 @@ file_options = stacked(
         help="Memory limit for the table and its features, such as 500M or 2G (default: a quarter of "
         "the memory).",
     ),
+)
+
+#: How a file of new rows is read.
+file_options = stacked(
+    _reading_options,
     click.option(
         "--strict",
         is_flag=True,
-        help="Stop with an error if a column would be left out, a value imputed or a cell ignored.",
+        help="Stop with an error if a cell cannot be read (default: it is treated as missing).",
     ),
 )
 
@@ -117,7 +121,14 @@ column_options = stacked(
         help="Thousands separator of numbers; detected from all cells of a column by default.",
     ),
     click.option("--dry-run", is_flag=True, help="Show how each column is read, and stop."),
-    file_options,
+    _reading_options,
+    click.option(
+        "--strict",
+        is_flag=True,
+        help="Stop with an error if, without an option that asks for it, a column would be left out, "
+        "text encoded as categories, a value imputed, a cell ignored, a row without a target not "
+        "used, or an ambiguous format decided.",
+    ),
 )
 
 seed_option = click.option(
@@ -247,7 +258,7 @@ def read_training(
     table : TableFile
         The file.
     options : dict
-        Options of the command: :data:`column_options`, :data:`file_options`, the seed.
+        Options of the command: :data:`column_options` and the seed.
     max_rows : int, default=None
         Most rows to read, a random sample; None reads all.
     memory : int, default=None
