@@ -139,6 +139,7 @@ class ComparisonResult:
     notes: tuple[str, ...] = ()
     scoring: Scoring = SCORINGS["error"]
     recommended: str = ""
+    splitter: str = ""
 
     def __getitem__(self, name: str) -> MethodResult:
         """Return the result of a method by its key or its label."""

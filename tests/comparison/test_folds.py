@@ -43,7 +43,9 @@ def test_groups_equal_a_loop_over_the_splits():
     for key in KEYS:
         np.testing.assert_allclose(found[key].errors, errors[key], atol=1e-12)
     assert (found.n_splits, found.n_repeats) == (4, 1)
-    assert "folds by GroupKFold" in str(found)
+    assert str(found).startswith("178 samples, 13 features, 3 classes, 4 folds by GroupKFold\n")
+    assert found.splitter == "GroupKFold"
+    assert found.notes == ()
     # The test of significance has the sizes of these splits.
     difference = np.subtract(errors["standardised"], errors["uniform"])
     assert found.p_value == pytest.approx(corrected_resampled_t(difference, np.mean(shares))[1])
@@ -69,6 +71,7 @@ def test_an_integer_is_the_number_of_folds():
         np.testing.assert_array_equal(first[key].errors, second[key].errors)
     assert (second.n_splits, second.n_repeats) == (4, 2)
     assert first.notes == second.notes
+    assert str(second).startswith("178 samples, 13 features, 3 classes, 4 folds, 2 repeats\n")
 
 
 def test_indices_refer_to_the_samples_given():
@@ -171,6 +174,17 @@ def test_invalid_folds(words, message):
 def test_folds_in_reports(tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
-    found = compare_metrics(X, Y, methods=KEYS, cv=StratifiedKFold(3))
-    path = found.report(tmp_path / "report.html")
-    assert "3-fold cross-validation" in path.read_text(encoding="utf-8")
+    splitters = {
+        "StratifiedKFold": StratifiedKFold(3),
+        "the indices given as cv": list(StratifiedKFold(3).split(X, Y)),
+    }
+    for name, cv in splitters.items():
+        found = compare_metrics(X, Y, methods=KEYS, cv=cv)
+        text = found.report(tmp_path / "report.html").read_text(encoding="utf-8")
+        assert f"3-fold cross-validation by {name}. All methods" in text
+        assert f"3-fold cross-validation by {name}; seed 0 for the methods, 0 for sam" in text
+        assert "for the folds" not in text
+        assert f"; 3-fold cross-validation by {name}." in found._repr_html_()
+    found = compare_metrics(X, Y, methods=KEYS, cv=3, n_repeats=1)
+    text = found.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "3-fold cross-validation; seed 0 for the folds, 0 for samples drawn." in text

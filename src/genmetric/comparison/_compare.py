@@ -221,6 +221,7 @@ def compare_metrics(
         seed=random_state,
         notes=tuple(notes),
         scoring=judged,
+        splitter=folds.splitter,
         samples=samples,
     )
     n_folds = len(folds.pairs)

@@ -30,11 +30,14 @@ class Folds:
         Indices of the samples.
     n_splits, n_repeats : int
         Number of folds, and of repetitions with other folds.
+    splitter : str
+        Where folds that were not drawn here come from; else empty.
     """
 
     pairs: Pairs
     n_splits: int
     n_repeats: int = 1
+    splitter: str = ""
 
     @property
     def test_share(self) -> float:
@@ -100,8 +103,7 @@ def plan_folds(
             "rows. Remove these rows, also from groups."
         )
     pairs = _given(samples, cv, groups)
-    notes.append(f"folds by {_name(cv)}")
-    return lambda some: _remaining(some, pairs, n_given)
+    return lambda some: _remaining(some, pairs, n_given, _name(cv))
 
 
 def _name(cv: Any) -> str:
@@ -173,7 +175,7 @@ def _indices(values: Any, n: int, number: int) -> IntArray:
     return found.astype(np.intp)
 
 
-def _remaining(samples: ComparedSamples, pairs: Pairs, n_all: int) -> Folds:
+def _remaining(samples: ComparedSamples, pairs: Pairs, n_all: int, splitter: str) -> Folds:
     """Return splits with the positions of some of all samples, and check that each can be used."""
     if samples.rows is not None:
         position = np.full(n_all, -1, np.intp)
@@ -184,7 +186,7 @@ def _remaining(samples: ComparedSamples, pairs: Pairs, n_all: int) -> Folds:
         problem = _problem(samples, train, test)
         if problem:
             raise ValueError(f"Split {number} of cv {problem}")
-    return Folds(pairs, len(pairs))
+    return Folds(pairs, len(pairs), splitter=splitter)
 
 
 def _problem(samples: ComparedSamples, train: IntArray, test: IntArray) -> str:

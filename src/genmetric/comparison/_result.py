@@ -44,7 +44,7 @@ class Comparison(ComparisonResult):
     n_splits, n_repeats : int
         Number of folds, and of repetitions of the cross-validation.
     seed : int
-        Seed of the folds and of the methods.
+        Seed of the methods, and of the folds unless they are those of `splitter`.
     baseline : str
         Name of the best method that does not learn; `best` is compared with it.
     best : str
@@ -63,6 +63,8 @@ class Comparison(ComparisonResult):
         Key of the recommended method, accepted by ``genmetric fit --method``: that of `best` if
         its advantage is significant, otherwise that of `baseline`. Empty if no method is better
         than the majority class, or than the mean of numeric targets.
+    splitter : str
+        Where the folds come from if `cv` is not a number, such as "GroupKFold"; else empty.
     samples : object or None
         The samples compared on, for :meth:`best_estimator` and :meth:`report`.
 

@@ -78,9 +78,11 @@ def table_head(found: ComparisonResult, layout: TableLayout) -> list[str]:
     list of str
         Lines of text.
     """
-    folds = f"{found.n_splits} folds" + (
-        f", {found.n_repeats} repeats" if found.n_repeats > 1 else ""
-    )
+    folds = f"{found.n_splits} folds"
+    if found.splitter:
+        folds += f" by {found.splitter}"
+    if found.n_repeats > 1:
+        folds += f", {found.n_repeats} repeats"
     numeric = found.scoring.task == "regression"
     target = "numeric target" if numeric else f"{len(found.class_names)} classes"
     sizes = f"{found.n_samples} samples, {found.n_features} features, {target}"

@@ -296,6 +296,8 @@ def add_glossary(page: Page, comparison: ComparisonResult, glossary: Mapping[str
 def protocol(comparison: ComparisonResult) -> str:
     """Describe the cross-validation in words."""
     text = f"{comparison.n_splits}-fold cross-validation"
+    if comparison.splitter:
+        text += f" by {comparison.splitter}"
     return text if comparison.n_repeats == 1 else f"{text}, repeated {comparison.n_repeats} times"
 
 

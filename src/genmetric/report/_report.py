@@ -153,9 +153,11 @@ def write_report(
     add_times(page, comparison)
     add_data(page, comparison, table_columns(table, x, features), columns, n_filled)
     add_glossary(page, comparison, glossary or {})
+    # A splitter has its own seed, which the comparison does not know.
+    seeded = "methods" if comparison.splitter else "folds"
     page.footer(
         f"genmetric {version('genmetric')}. {protocol(comparison)}; seed {comparison.seed} for the "
-        f"folds, {random_state} for samples drawn."
+        f"{seeded}, {random_state} for samples drawn."
     )
     for text in footers:
         page.footer(text)
