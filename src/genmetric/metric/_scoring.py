@@ -138,6 +138,47 @@ class SelectionSamples:
         """Return the weights of some samples, or None if all weights are one."""
         return None if self.weight is None else self.weight[rows]
 
+    def scores(
+        self, candidates: Sequence[Candidate], splits: Sequence[Split], k: IntArray, scoring: Any
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """Compute the scores of all candidates.
+
+        Parameters
+        ----------
+        candidates : sequence of Candidate
+            Candidates, those with the same average next to each other.
+        splits : sequence of Split
+            Samples to fit on, to classify and to search.
+        k : ndarray of shape (n_numbers,)
+            Numbers of neighbours.
+        scoring : str, callable or None
+            Scorer of scikit-learn; ``None`` is the accuracy of votes.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_candidates, n_splits, n_numbers)
+            Scores of the splits.
+        paired : list of ndarray
+            For each candidate the scores of the samples, or of the splits if there is a scorer, of
+            shape (n_scores, n_numbers).
+        """
+        scores = np.empty((len(candidates), len(splits), len(k)))
+        paired: list[list[FloatArray]] = [[] for _ in candidates]
+        for s, split in enumerate(splits):
+            maps = self.candidate_maps(split, candidates)
+            for c, (queries, references) in enumerate(maps):
+                if scoring is None:
+                    correct = self.vote_accuracy(split, queries, references, k)
+                    weight = self.weight_of(split.queries)
+                    scores[c, s] = np.average(correct, axis=0, weights=weight)
+                    if weight is not None:
+                        correct *= (weight / weight.mean())[:, None]
+                    paired[c].append(correct)
+                else:
+                    scores[c, s] = self.scorer_values(split, queries, references, k, scoring)
+                    paired[c].append(scores[c, s : s + 1])
+        return scores, [np.concatenate(parts) for parts in paired]
+
     def candidate_maps(
         self, split: Split, candidates: Sequence[Candidate]
     ) -> Iterator[tuple[FloatArray, FloatArray]]:

@@ -272,7 +272,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
                 data = data.some_classes(int(self.max_references), rng)
             splits = self._splits(data, rng, group_labels, factored)
             k = self._numbers(min(len(split.references) for split in splits))
-            scores, paired = self._scores(candidates, splits, data, k)
+            scores, paired = data.scores(candidates, splits, k, self.scoring)
         self._select(candidates, scores, paired, k)
         best = template.set_params(**candidates[self.best_index_].params)
         self.best_estimator_ = best.fit(X, y, sample_weight)
@@ -373,31 +373,6 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
             )
         return np.asarray(k, np.intp)
 
-    def _scores(
-        self, candidates: list[Candidate], splits: list[Split], data: SelectionSamples, k: IntArray
-    ) -> tuple[FloatArray, list[FloatArray]]:
-        """Return scores of shape (n_candidates, n_splits, n_numbers), and paired scores.
-
-        Paired scores are those of the samples, or of the splits if there is a scorer: one array of
-        shape (n_scores, n_numbers) per candidate.
-        """
-        scores = np.empty((len(candidates), len(splits), len(k)))
-        paired: list[list[FloatArray]] = [[] for _ in candidates]
-        for s, split in enumerate(splits):
-            maps = data.candidate_maps(split, candidates)
-            for c, (queries, references) in enumerate(maps):
-                if self.scoring is None:
-                    correct = data.vote_accuracy(split, queries, references, k)
-                    weight = data.weight_of(split.queries)
-                    scores[c, s] = np.average(correct, axis=0, weights=weight)
-                    if weight is not None:
-                        correct *= (weight / weight.mean())[:, None]
-                    paired[c].append(correct)
-                else:
-                    scores[c, s] = data.scorer_values(split, queries, references, k, self.scoring)
-                    paired[c].append(scores[c, s : s + 1])
-        return scores, [np.concatenate(parts) for parts in paired]
-
     def _select(
         self,
         candidates: list[Candidate],
@@ -423,7 +398,7 @@ class GenerativeMetricCV(LocalGeometryMixin, LinearMapMixin, MahalanobisMixin, B
     def _select_n_neighbors(
         self, best: GenerativeMetric, data: SelectionSamples, k: IntArray
     ) -> None:
-        """Select the number of neighbours by two scores, which are noisy and vary independently.
+        """Select the number of neighbours by the sum of two scores, which is less noisy than each.
 
         One is that of the left-out samples, the other the leave-one-out score in the space of the
         selected metric.
