@@ -136,6 +136,41 @@ def test_data_frames():
     assert compare_metrics(frame, target="y", methods=["majority"], cv=3).n_samples == 177
 
 
+@pytest.mark.parametrize("labels", [GROUPS, [f"patient {g}" for g in GROUPS]])
+def test_a_column_of_groups_is_not_a_feature(labels):
+    frame = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(y=Y)
+    words = {"methods": KEYS, "cv": GroupKFold(3), "target": "y"}
+    expected = compare_metrics(frame, groups=labels, **words)
+    for table in (frame.assign(patient=labels), polars_table(frame.assign(patient=labels))):
+        found = compare_metrics(table, groups="patient", **words)
+        assert found.feature_names == ("a", "b", "c", "d")
+        np.testing.assert_array_equal(found["uniform"].errors, expected["uniform"].errors)
+        # The estimator takes tables with and without the column.
+        model = found.best_estimator("uniform")
+        np.testing.assert_array_equal(model.predict(table), model.predict(found.samples.X))
+
+
+def polars_table(frame):
+    return pytest.importorskip("polars").DataFrame(frame.to_dict("list"))
+
+
+@pytest.mark.parametrize(
+    ("groups", "error", "message"),
+    [
+        ("patients", ValueError, r"no column 'patients' \(groups\)\. Did you mean 'patient'\?"),
+        ("y", ValueError, "groups and target are the same column, 'y'"),
+        ("gaps", ValueError, "the column 'gaps' of groups has missing values"),
+    ],
+)
+def test_invalid_columns_of_groups(groups, error, message):
+    frame = pd.DataFrame(X[:, :2], columns=list("ab"))
+    frame = frame.assign(y=Y, patient=GROUPS, gaps=[None, *GROUPS[1:]])
+    with pytest.raises(error, match=message):
+        compare_metrics(frame, target="y", methods=["majority"], cv=GroupKFold(3), groups=groups)
+    with pytest.raises(TypeError, match="needs a DataFrame X; got ndarray"):
+        compare_metrics(X, Y, methods=["majority"], cv=GroupKFold(3), groups=groups)
+
+
 ONE_CLASS = [(np.flatnonzero(Y == 0), np.flatnonzero(c == Y)) for c in (1, 2)]
 
 

@@ -21,7 +21,7 @@ from genmetric.comparison._folds import Folds, plan_folds
 from genmetric.comparison._method import Budget, Method, TrainingData
 from genmetric.comparison._methods import find_methods
 from genmetric.comparison._result import Comparison
-from genmetric.comparison._samples import ComparedSamples, collect_samples
+from genmetric.comparison._samples import ComparedSamples, collect_samples, split_groups
 from genmetric.comparison._time_limit import TimeLimitReached, slow_note, time_limit
 from genmetric.comparison._voting import draw_sample, error_by_neighbors
 from genmetric.density._scaling import Scaling
@@ -123,10 +123,12 @@ def compare_metrics(
         of (train, test) indices makes the splits of all samples; the score is the average over the
         splits, and the test of significance uses the mean ratio of their sizes. At least two splits
         are needed.
-    groups : array-like of shape (n_samples,), default=None
+    groups : str or array-like of shape (n_samples,), default=None
         Group labels of the samples, passed to a `cv` that is a splitter. Samples of a group are
         then not in the training and test samples of the same split. The selection of parameters
-        within the training samples does not use the groups.
+        within the training samples does not use the groups. A string is the name of a column of
+        the DataFrame `X`, which is then not a feature. If you pass the values of a column, leave it
+        out of `X`.
     max_samples : int, default=20000
         Maximum number of samples; a random subset is drawn from larger tables. Larger values make
         the scores more precise and take longer. ``None`` uses all samples.
@@ -176,6 +178,8 @@ def compare_metrics(
     # Unknown names are reported before the samples are looked at.
     if methods is not None:
         find_methods(methods, None)
+    if isinstance(groups, str):
+        X, groups = split_groups(X, groups, target)
     samples, names, notes = collect_samples(
         X, y, target=target, columns=columns, feature_names=feature_names, task=task
     )

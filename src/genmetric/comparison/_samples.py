@@ -19,7 +19,8 @@ from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import as_numbers
 from genmetric.comparison._method import Budget, Method, TrainingData
 from genmetric.tables import make_preprocessor, plan_columns, split_target
-from genmetric.tables._cells import is_frame, is_missing, select_rows
+from genmetric.tables._cells import column_array, is_frame, is_missing, select_rows
+from genmetric.tables._plan import nearest_names
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,45 @@ def collect_samples(
         names = clone(columns).fit(X, labels).get_feature_names_out()
     samples = ComparedSamples(X, labels, columns, plan=planned, task=task)
     return samples, tuple(map(str, names)), notes
+
+
+def split_groups(X: Any, name: str, target: str | None) -> tuple[Any, AnyArray]:
+    """Split a table into the other columns and the group labels of its rows.
+
+    Parameters
+    ----------
+    X : DataFrame
+        The table.
+    name : str
+        Column with the groups.
+    target : str or None
+        Column with the targets, which must be another one.
+
+    Returns
+    -------
+    X : DataFrame
+        The other columns.
+    groups : ndarray of shape (n_samples,)
+        The labels.
+    """
+    if not is_frame(X):
+        raise TypeError(
+            f"groups={name!r} is the name of a column and needs a DataFrame X; got "
+            f"{type(X).__name__}. Pass one label per sample instead."
+        )
+    columns = list(X.columns)
+    if name not in columns:
+        others = [str(column) for column in columns]
+        raise ValueError(f"there is no column {name!r} (groups). {nearest_names(name, others)}")
+    if name == target:
+        raise ValueError(f"groups and target are the same column, {name!r}. Use another column.")
+    groups = column_array(X, name)
+    if any(map(is_missing, groups)):
+        raise ValueError(
+            f"the column {name!r} of groups has missing values. Give each sample a group, for "
+            "example one of its own, or remove these samples."
+        )
+    return X[[column for column in columns if column != name]], groups
 
 
 def check_target(y: Any, task: Task | None) -> tuple[AnyArray, Task, str]:
