@@ -1,4 +1,4 @@
-"""Names and descriptions of the methods of a comparison.
+"""Names and descriptions of the methods of a comparison, and advice on names of scores.
 
 They are apart from the registry of :mod:`genmetric.comparison`, so that the help of a command does
 not import the estimators, which takes a second.
@@ -130,4 +130,18 @@ METHOD_TEXTS = {
         "Gradient-boosted decision trees.",
         distance=False,
     ),
+}
+
+#: What to use instead of scores with other names, by task.
+SCORE_ADVICE = {
+    "classification": {
+        "accuracy": "Use error (100% minus accuracy).",
+        "balanced_accuracy": "Use balanced_error (100% minus balanced accuracy).",
+        "auc": "Did you mean roc_auc?",
+        "f1": "Did you mean f1_macro?",
+    },
+    "regression": {
+        "rmse": "Use mae (mean absolute error) or r2.",
+        "mse": "Use mae (mean absolute error) or r2.",
+    },
 }

@@ -16,6 +16,8 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
+from genmetric._method_texts import SCORE_ADVICE
+from genmetric._nearest import did_you_mean
 from genmetric._typing import AnyArray, FloatArray, IntArray
 
 Task = Literal["classification", "regression"]
@@ -227,12 +229,18 @@ def find_scoring(scoring: str | Scoring | None, task: Task = "classification") -
         The scoring.
     """
     found = DEFAULT_SCORINGS[task] if scoring is None else scoring
+    able = [key for key, s in SCORINGS.items() if s.task == task]
+    what = "numbers" if task == "regression" else "classes"
     if isinstance(found, str):
         if found not in SCORINGS:
-            raise ValueError(f"scoring must be one of {', '.join(SCORINGS)}; got {found!r}.")
+            text = (
+                f"scoring must be one of {', '.join(able)} for a target of {what}; got {found!r}."
+            )
+            hint = SCORE_ADVICE[task].get(found.lower()) or did_you_mean(found, able)
+            raise ValueError(f"{text} {hint}".rstrip())
         found = SCORINGS[found]
     if found.task != task:
-        able = ", ".join(key for key, s in SCORINGS.items() if s.task == task)
-        what = "numbers" if task == "regression" else "classes"
-        raise ValueError(f"scoring {found.key!r} is not for a target of {what}; use one of {able}.")
+        raise ValueError(
+            f"scoring {found.key!r} is not for a target of {what}; use one of {', '.join(able)}."
+        )
     return found

@@ -154,6 +154,18 @@ def test_demo_without_a_report(genmetric, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_method_is_accepted_as_methods(genmetric, wine):
+    words = ["compare", wine, "-t", "cultivar", "--id", "name", "--folds", 2, "--repeats", 1]
+    for option in (["--method", "standardised"], ["--method=standardised"]):
+        done = genmetric(*words, *option, "--json")
+        assert done.code == 0, done.err
+        assert [m["method"] for m in json.loads(done.out)["methods"]] == ["standardised"]
+    assert "--method " not in genmetric("compare", "--help").out
+    done = genmetric(*words, "--method", "lmn")
+    assert done.code == 2
+    assert done.err.endswith("Did you mean lmnn?\n")
+
+
 def test_scoring(genmetric, wine):
     words = ["compare", wine, "-t", "cultivar", "--id", "name", "--scoring", "roc_auc"]
     done = genmetric(*words, "--methods", "majority,standardised", "--folds", 2, "--repeats", 1)

@@ -290,6 +290,8 @@ def test_results():
     ("changes", "words"),
     [
         ({"methods": ["magic"]}, "methods must be some of"),
+        ({"methods": ["magic"]}, r"got 'magic'\.$"),
+        ({"methods": ["standardized"]}, r"got 'standardized'\. Did you mean 'standardised'\?$"),
         ({"methods": []}, "methods must be some of"),
         ({"n_splits": 1}, "at least 2"),
         ({"n_repeats": 0}, "n_repeats"),

@@ -1,10 +1,13 @@
 """Scores against scikit-learn, and in comparisons."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn import metrics
 from sklearn.datasets import load_iris
 
+from genmetric._scoring import find_scoring
 from genmetric.comparison import SCORINGS, compare_metrics
 
 
@@ -55,6 +58,24 @@ def test_scores_in_the_unit_of_the_target_have_four_significant_digits():
     texts = [SCORINGS["mae"].text(value) for value in (12345.678, 1.23456, 0.000123456)]
     assert texts == ["12346", "1.235", "0.0001235"]
     assert SCORINGS["r2"].text(0.25) == "0.750"
+
+
+@pytest.mark.parametrize(
+    ("task", "scoring", "message"),
+    [
+        ("classification", "magic", "log_loss, roc_auc for a target of classes; got 'magic'."),
+        ("classification", "Balanced_eror", "'Balanced_eror'. Did you mean 'balanced_error'?"),
+        ("classification", "accuracy", "got 'accuracy'. Use error (100% minus accuracy)."),
+        ("classification", "rmse", "got 'rmse'."),
+        ("regression", "maes", "one of r2, mae for a target of numbers; got 'maes'. Did you mean"),
+        ("regression", "rmse", "got 'rmse'. Use mae (mean absolute error) or r2."),
+    ],
+)
+def test_unknown_scorings_offer_those_of_the_task(task, scoring, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        find_scoring(scoring, task)
+    assert ("mae" in str(caught.value)) == (task == "regression")
+    assert ("f1_macro" in str(caught.value)) == (task == "classification")
 
 
 def test_unknown_scoring():

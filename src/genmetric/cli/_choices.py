@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import click
 
-from genmetric._method_texts import METHOD_TEXTS
+from genmetric._method_texts import METHOD_TEXTS, SCORE_ADVICE
+from genmetric._nearest import near_names
 
 #: Keys of the scorings: a copy, because importing the registry loads scikit-learn, which takes a
 #: second.
@@ -25,14 +25,7 @@ REFERENCE_ADVICE = {
 }
 
 #: What to use instead of scores with other names.
-SCORING_ADVICE = {
-    "accuracy": "Use error (100% minus accuracy).",
-    "balanced_accuracy": "Use balanced_error (100% minus balanced accuracy).",
-    "auc": "Did you mean roc_auc?",
-    "f1": "Did you mean f1_macro?",
-    "rmse": "Use mae (mean absolute error) or r2.",
-    "mse": "Use mae (mean absolute error) or r2.",
-}
+SCORING_ADVICE = SCORE_ADVICE["classification"] | SCORE_ADVICE["regression"]
 
 
 class KeyChoice(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3
@@ -71,7 +64,7 @@ class KeyChoice(click.ParamType):  # type: ignore[type-arg]  # generic since cli
         for key in given:
             if key not in self.keys:
                 hint = self._advice.get(key.lower(), "")
-                near = difflib.get_close_matches(key.lower(), self.keys, 1)
+                near = near_names(key, self.keys, 1)
                 if near and not hint:
                     hint = f"Did you mean {near[0]}?"
                 text = (

@@ -35,7 +35,12 @@ if TYPE_CHECKING:
     from genmetric.comparison import Comparison
 
 
-@click.command(cls=MethodsHelp)
+def _option_name(name: str) -> str:
+    """Accept --method, the option of `genmetric fit`, as --methods."""
+    return "methods" if name == "method" else name
+
+
+@click.command(cls=MethodsHelp, context_settings={"token_normalize_func": _option_name})
 @DATA
 @column_options
 @click.option(

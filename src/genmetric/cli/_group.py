@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import sys
@@ -13,6 +12,8 @@ from importlib import import_module
 from typing import Any
 
 import click
+
+from genmetric._nearest import near_names
 
 #: Location of each command, and its line in the help, which must not import it.
 COMMANDS = {
@@ -67,7 +68,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of the first word, or suggest a similar one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            near = near_names(args[0], COMMANDS, 1)
             hint = (
                 f"Did you mean {near[0]}?" if near else f"The commands are {', '.join(COMMANDS)}."
             )

@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from genmetric._memory import readable_bytes
 from genmetric._method_texts import METHOD_TEXTS
+from genmetric._nearest import did_you_mean
 from genmetric._scoring import Task
 from genmetric._typing import AnyArray, FloatArray
 from genmetric.comparison._method import (
@@ -390,7 +391,9 @@ def find_methods(
     unknown = [key for key in listed if key not in METHODS]
     if unknown or not listed:
         found = f"got {unknown[0]!r}" if unknown else "got none"
-        raise ValueError(f"methods must be some of {', '.join(METHODS)}; {found}.")
+        hint = did_you_mean(str(unknown[0]), METHODS) if unknown else ""
+        text = f"methods must be some of {', '.join(METHODS)}; {found}. {hint}"
+        raise ValueError(text.rstrip())
     wrong = [key for key in listed if task not in METHODS[key].tasks]
     if wrong and task is not None:
         able = ", ".join(key for key, method in METHODS.items() if task in method.tasks)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from genmetric._nearest import did_you_mean
 from genmetric._optional import import_optional
 from genmetric._results import ComparisonResult, shown_result
 from genmetric._typing import FloatArray
@@ -162,7 +163,8 @@ class Comparison(ComparisonResult):
         shown = shown_result(self)
         key = method or ("" if shown is None else shown.key)
         if key not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}; got {key!r}.")
+            text = f"method must be one of {', '.join(METHODS)}; got {key!r}."
+            raise ValueError(f"{text} {did_you_mean(key, METHODS)}".rstrip())
         return self.samples.fit(METHODS[key], self.seed)
 
     def report(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from genmetric._nearest import did_you_mean
 from genmetric._typing import AnyArray
 from genmetric.tables._cells import column_array, is_frame
 from genmetric.tables._columns import ColumnPlan, Hints, classify_column, number_choice
@@ -307,11 +307,7 @@ def _absent(name: str, role: str, names: Sequence[str]) -> str:
 
 def nearest_names(name: str, names: Sequence[str]) -> str:
     """Return a sentence with the names that look like `name`, or with the first names."""
-    lower = {n.lower(): n for n in reversed(names)}
-    near = [lower[n] for n in difflib.get_close_matches(name.lower(), lower, 3, 0.6)]
-    if near:
-        return f"Did you mean {' or '.join(map(repr, near))}?"
-    return f"The columns are {quoted(names, 8)}."
+    return did_you_mean(name, names) or f"The columns are {quoted(names, 8)}."
 
 
 def _with_table_decimal(arrays: dict[str, AnyArray], hints: Hints) -> Hints:
