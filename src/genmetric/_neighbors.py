@@ -1,0 +1,283 @@
+"""Nearest neighbours in Euclidean distance, their votes, and their number by leave-one-out.
+
+Search in the learned space, ``metric.transform(X)``, to find the neighbours under a metric.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from genmetric._parallel import map_chunks, row_chunks
+from genmetric._typing import AnyArray, FloatArray, IntArray
+
+#: Numbers of neighbours to select from. Odd ones: two classes cannot tie.
+N_NEIGHBORS = (1, 3, 5, 7, 9, 11, 15, 21)
+
+
+class Neighbors(NamedTuple):
+    """Distances and indices of the nearest references of each query, nearest first."""
+
+    distances: FloatArray
+    indices: IntArray
+
+
+def nearest_neighbors(
+    references: AnyArray,
+    n_neighbors: int,
+    *,
+    queries: AnyArray | None = None,
+    exclude: IntArray | None = None,
+    n_jobs: int | None = None,
+) -> Neighbors:
+    """Find the nearest reference samples of each query, exactly.
+
+    Parameters
+    ----------
+    references : ndarray of shape (n_references, n_features)
+        Samples to search among, float32 or float64.
+    n_neighbors : int
+        Number of neighbours of each query.
+    queries : ndarray of shape (n_queries, n_features), default=None
+        Samples whose neighbours are searched. ``None`` searches the neighbours of the references,
+        each without itself.
+    exclude : ndarray of shape (n_queries,), default=None
+        Index of one reference per query that is not a neighbour of it, such as the query itself;
+        -1 excludes none.
+    n_jobs : int, default=None
+        Number of threads; the result is the same for every number.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_queries, n_neighbors)
+        Euclidean distances, ascending.
+    indices : ndarray of shape (n_queries, n_neighbors)
+        Indices of the references; equal distances are ordered by index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.neighbors import nearest_neighbors
+    >>> line = np.array([[0.0], [1.0], [2.0], [5.0]])
+    >>> distances, indices = nearest_neighbors(line, 2)
+    >>> indices
+    array([[1, 2],
+           [0, 2],
+           [1, 0],
+           [2, 1]])
+    """
+    if queries is None:
+        queries = references
+        exclude = np.arange(len(references)) if exclude is None else exclude
+    spare = exclude is not None and bool((exclude >= 0).any())
+    n_allowed = len(references) - spare
+    if not 1 <= n_neighbors <= n_allowed:
+        raise ValueError(
+            f"n_neighbors must be between 1 and {n_allowed}, the number of samples that can be "
+            f"neighbours; got {n_neighbors}. Use fewer neighbours or more samples."
+        )
+    if not len(queries):
+        return Neighbors(np.empty((0, n_neighbors)), np.empty((0, n_neighbors), np.intp))
+    references, queries, unit = _centred(references, queries)
+    search = NearestNeighbors(n_neighbors=n_neighbors + spare, n_jobs=n_jobs).fit(references)
+    found = search.kneighbors(queries, return_distance=False)
+    if exclude is not None and spare:
+        # Drop the excluded reference of each row, or the last one where it was not found.
+        kept = found != exclude[:, None]
+        kept[kept.all(axis=1), -1] = False
+        found = found[kept].reshape(len(queries), n_neighbors)
+
+    def exact(rows: slice) -> Neighbors:
+        # The search may compute distances as differences of norms, with the errors of these.
+        e = references[found[rows]] - queries[rows, None]
+        distances = unit * np.sqrt(np.einsum("ijk,ijk->ij", e, e, dtype=float))
+        order = np.lexsort((found[rows], distances))
+        return Neighbors(*(np.take_along_axis(a, order, 1) for a in (distances, found[rows])))
+
+    chunks = row_chunks(len(queries), 16 * n_neighbors * queries.shape[1])
+    distances, indices = zip(*map_chunks(exact, chunks, n_jobs), strict=True)
+    return Neighbors(np.concatenate(distances), np.concatenate(indices))
+
+
+def _centred(references: AnyArray, queries: AnyArray) -> tuple[AnyArray, AnyArray, float]:
+    """Centre and scale: scikit-learn's search is wrong for large offsets and extreme scales."""
+    center = references.mean(axis=0, dtype=float)
+    size = float(np.abs(references - center).max(initial=0.0)) or 1.0
+    unit = 2.0 ** np.round(np.log2(size))  # a power of two: the division is exact
+    kind = np.float32 if references.dtype == queries.dtype == np.float32 else np.float64
+    x, z = (((rows - center) / unit).astype(kind, copy=False) for rows in (references, queries))
+    return x, z, float(unit)
+
+
+def count_votes(labels: IntArray, n_classes: int) -> FloatArray:
+    """Count the votes for each class, shape (n_queries, n_classes)."""
+    cells = labels + n_classes * np.arange(len(labels))[:, None]
+    votes = np.bincount(cells.ravel(), minlength=len(labels) * n_classes)
+    return np.asarray(votes.reshape(len(labels), n_classes), float)
+
+
+def class_probabilities(labels: IntArray, n_classes: int) -> FloatArray:
+    """Compute the fraction of the votes for each class, shape (n_queries, n_classes)."""
+    return np.asarray(count_votes(labels, n_classes) / labels.shape[1])
+
+
+def majority_votes(labels: IntArray, n_classes: int) -> IntArray:
+    """Find the class with the most votes among the first 1, 2, ... neighbours of each query.
+
+    Ties go to the first class, as in scikit-learn's KNeighborsClassifier.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_queries, n_neighbors)
+        Class of each neighbour, nearest first, in ``range(n_classes)``.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    ndarray of shape (n_queries, n_neighbors)
+        Column k - 1 is the majority vote of k neighbours.
+    """
+    winners = np.empty(labels.shape, np.intp)
+    for rows in row_chunks(len(labels), 24 * labels.shape[1]):
+        own = labels[rows]
+        votes = np.zeros(own.shape, np.intp)  # of the class of each neighbour
+        for k in range(own.shape[1]):
+            votes += own == own[:, [k]]
+            leader = np.argmax(votes[:, : k + 1] * n_classes - own[:, : k + 1], axis=1)
+            winners[rows, k] = own[np.arange(len(own)), leader]
+    return winners
+
+
+def majority_vote(labels: IntArray, n_classes: int) -> IntArray:
+    """Find the class with the most votes for each query; ties go to the first class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.neighbors import majority_vote
+    >>> majority_vote(np.array([[2, 1, 1], [2, 1, 0]]), 3)
+    array([1, 0])
+    """
+    return majority_votes(labels, n_classes)[:, -1]
+
+
+def vote_errors(
+    labels: IntArray,
+    truth: IntArray,
+    n_classes: int,
+    n_neighbors: IntArray,
+    *,
+    sample_weight: FloatArray | None = None,
+) -> FloatArray:
+    """Compute the error rate of the majority vote of the first k neighbours, for several k.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.neighbors import vote_errors
+    >>> labels, truth = np.array([[1, 0, 0], [1, 1, 0]]), np.array([0, 1])
+    >>> vote_errors(labels, truth, 2, np.array([1, 2, 3]))
+    array([0.5, 0. , 0. ])
+    """
+    n_neighbors = np.asarray(n_neighbors)
+    winners = majority_votes(labels[:, : int(n_neighbors.max())], n_classes)
+    wrong = (winners != truth[:, None])[:, n_neighbors - 1]
+    return np.asarray(np.average(wrong, axis=0, weights=sample_weight))
+
+
+def average_errors(targets: FloatArray, truth: FloatArray, n_neighbors: IntArray) -> FloatArray:
+    """Compute squared errors of the average of the first k targets, one column per k."""
+    ks = np.asarray(n_neighbors)
+    return np.asarray((np.cumsum(targets, axis=1)[:, ks - 1] / ks - truth[:, None]) ** 2)
+
+
+class NeighborSelection(NamedTuple):
+    """Number of neighbours selected by leave-one-out, the numbers compared, and their errors."""
+
+    n_neighbors: int
+    candidates: IntArray
+    errors: FloatArray
+
+
+def other_neighbors(
+    Z: AnyArray, queries: IntArray, references: IntArray, k: int, *, n_jobs: int | None = None
+) -> IntArray:
+    """Find the k nearest of the samples `references` (ascending), without the query itself."""
+    place = np.minimum(np.searchsorted(references, queries), len(references) - 1)
+    exclude = np.where(references[place] == queries, place, -1)
+    found = nearest_neighbors(Z[references], k, queries=Z[queries], exclude=exclude, n_jobs=n_jobs)
+    return np.asarray(references[found.indices])
+
+
+def select_n_neighbors(
+    Z: AnyArray,
+    y: AnyArray,
+    candidates: Any = N_NEIGHBORS,
+    *,
+    average: bool = False,
+    max_queries: int = 5000,
+    max_references: int = 50_000,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    sample_weight: FloatArray | None = None,
+) -> NeighborSelection:
+    """Select the number of neighbours with the lowest leave-one-out error; ties go to the smaller.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n_samples, n_components)
+        Samples in the learned space.
+    y : ndarray of shape (n_samples,)
+        Class labels, or numeric targets if `average` is True.
+    candidates : array-like of int, default=(1, 3, 5, 7, 9, 11, 15, 21)
+        Numbers of neighbours to compare. Those that exceed the number of other samples are
+        skipped; if all are, the result is 1.
+    average : bool, default=False
+        Whether neighbours are averaged, with the error 1 - R², instead of voting.
+    max_queries, max_references : int
+        Largest numbers of samples to predict and to search among; beyond them random subsets.
+        Larger values make the estimate more precise and slower.
+    random_state : int, default=0
+        Seed of the random subsets.
+    n_jobs : int, default=None
+        Number of threads; the result is the same for every number.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Weight of each sample in the error; in a vote every neighbour counts once.
+
+    Returns
+    -------
+    NeighborSelection
+        The selected number, the candidates and their errors. The errors are too low as estimates
+        for a metric that was fitted to the same samples.
+
+    Examples
+    --------
+    >>> from genmetric.neighbors import select_n_neighbors
+    >>> from sklearn.datasets import load_iris
+    >>> select_n_neighbors(*load_iris(return_X_y=True), [1, 9, 75]).n_neighbors
+    9
+    """
+    rng = np.random.default_rng(random_state)
+    references = np.arange(len(Z))
+    if len(references) > max_references:
+        references = np.sort(rng.choice(references, max_references, replace=False))
+    queries = references
+    if len(queries) > max_queries:
+        queries = np.sort(rng.choice(queries, max_queries, replace=False))
+    ks = np.asarray(candidates, np.intp)
+    ks = ks[ks < len(references)]
+    if not len(ks):
+        return NeighborSelection(1, np.array([1]), np.array([np.nan]))
+    found = other_neighbors(Z, queries, references, int(ks.max()), n_jobs=n_jobs)
+    weight = None if sample_weight is None else sample_weight[queries]
+    if average:
+        residuals = (y - np.mean(y)) / (np.std(y) or 1.0)
+        squares = average_errors(residuals[found], residuals[queries], ks)
+        errors = np.average(squares, axis=0, weights=weight)
+    else:
+        classes, codes = np.unique(y, return_inverse=True)
+        errors = vote_errors(codes[found], codes[queries], len(classes), ks, sample_weight=weight)
+    return NeighborSelection(int(ks[np.lexsort((ks, errors))[0]]), ks, errors)
