@@ -5,7 +5,7 @@ from measure import Table, gaussian_classes, progress, seconds, short
 from threadpoolctl import threadpool_limits
 
 from genmetric import GenerativeMetric
-from genmetric.metric import _density_weighting as rounds
+from genmetric.learners import _density_weighting as rounds
 
 ROWS = 64
 

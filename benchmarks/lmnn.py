@@ -36,8 +36,8 @@ from sklearn.preprocessing import normalize
 from genmetric import LMNN, GenerativeMetric
 from genmetric.datasets import load_letter, load_mnist
 from genmetric.geometry._factor import symmetric_root
-from genmetric.metric import lmnn_objective, target_neighbors
-from genmetric.metric._lmnn import whitening
+from genmetric.learners import lmnn_objective, target_neighbors
+from genmetric.learners._lmnn import whitening
 
 N_NEIGHBORS = 3
 
@@ -61,7 +61,7 @@ np.save("components.npy", metric.components_)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps([seconds, peak, int(metric.n_iter_)]))
 """
-PACKAGES = {"genmetric": "genmetric.metric", "metric-learn": "metric_learn"}
+PACKAGES = {"genmetric": "genmetric.learners", "metric-learn": "metric_learn"}
 
 
 def fit_in_process(python, package, X, y, options):

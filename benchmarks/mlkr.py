@@ -24,7 +24,7 @@ from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2
 from sklearn.preprocessing import StandardScaler
 
 from genmetric.datasets import load_dataset
-from genmetric.metric import mlkr_objective
+from genmetric.learners import mlkr_objective
 
 SCRIPT = """
 import json, sys, time

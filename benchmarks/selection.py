@@ -25,10 +25,10 @@ from genmetric import GenerativeMetric
 from genmetric._chunks import one_blas_thread
 from genmetric._search import nearest_neighbors
 from genmetric._votes import N_NEIGHBORS, other_neighbors, vote_errors
-from genmetric.metric._candidates import make_candidates, weights_at_best
-from genmetric.metric._scoring import SelectionSamples
-from genmetric.metric._specification import FitSpecification
-from genmetric.metric._splits import Splitter
+from genmetric.learners._candidates import make_candidates, weights_at_best
+from genmetric.learners._scoring import SelectionSamples
+from genmetric.learners._specification import FitSpecification
+from genmetric.learners._splits import Splitter
 
 #: Seed of the first split. The splits of robustness.py have seed 0, those of tuning.py 100 to 109.
 FIRST_SEED = 5000

@@ -21,7 +21,7 @@ LAYERS = [
     {"datasets", "density", "metrics", "tables"},
     {"experimental"},
     {"geometry"},
-    {"metric"},
+    {"learners"},
     {"neighbors", "kernels", "cluster"},
     {"inspection"},
     {"dask", "files", "onnx", "plot"},
@@ -208,16 +208,16 @@ genmetric.GenerativeMetric().fit(*genmetric.datasets.load_iris(return_X_y=True))
 @pytest.mark.parametrize(
     ("module", "statement"),
     [
-        ("genmetric.geometry.phi", "from genmetric.metric import GenerativeMetric"),
+        ("genmetric.geometry.phi", "from genmetric.learners import GenerativeMetric"),
         ("genmetric.geometry.phi", "from genmetric import metric"),
-        ("genmetric.geometry.phi", "import genmetric.metric.estimator"),
+        ("genmetric.geometry.phi", "import genmetric.learners.estimator"),
         ("genmetric.geometry.phi", "from ..metric import GenerativeMetric"),
         ("genmetric.geometry.phi", "from .. import cluster"),
         ("genmetric.geometry.phi", "def f():\n    from genmetric.reproduction import run"),
         ("genmetric.density._gaussian", "from genmetric.datasets import load_iris"),
         ("genmetric._chunks", "from genmetric.density import GaussianModel"),
-        ("genmetric.metric.estimator", "import genmetric"),
-        ("genmetric.metric.estimator", "from genmetric import GenerativeMetric"),
+        ("genmetric.learners.estimator", "import genmetric"),
+        ("genmetric.learners.estimator", "from genmetric import GenerativeMetric"),
     ],
 )
 def test_the_check_sees_a_higher_import(module, statement):
@@ -231,8 +231,8 @@ def test_the_check_sees_a_higher_import(module, statement):
         ("genmetric.geometry.phi", "from .factor import symmetric_root"),
         ("genmetric.geometry.phi", "from genmetric._typing import FloatArray"),
         (
-            "genmetric.metric.estimator",
-            "from genmetric.metric._mahalanobis import MahalanobisMixin",
+            "genmetric.learners.estimator",
+            "from genmetric.learners._mahalanobis import MahalanobisMixin",
         ),
         ("genmetric.cluster.kmeans", "import numpy as np"),
     ],

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from genmetric.kernels import RegionalKernels as RegionalKernels
     from genmetric.kernels import SimpleMKLClassifier as SimpleMKLClassifier
     from genmetric.kernels import metric_kernel as metric_kernel
-    from genmetric.metric import LMNN as LMNN
-    from genmetric.metric import MLKR as MLKR
-    from genmetric.metric import EmbeddingAdapter as EmbeddingAdapter
-    from genmetric.metric import GaussianMixtureWeights as GaussianMixtureWeights
-    from genmetric.metric import GenerativeMetric as GenerativeMetric
-    from genmetric.metric import GenerativeMetricCV as GenerativeMetricCV
-    from genmetric.metric import GenerativeRegressionMetric as GenerativeRegressionMetric
-    from genmetric.metric import GenerativeRegressionMetricCV as GenerativeRegressionMetricCV
-    from genmetric.metric import KernelDensityWeights as KernelDensityWeights
+    from genmetric.learners import LMNN as LMNN
+    from genmetric.learners import MLKR as MLKR
+    from genmetric.learners import EmbeddingAdapter as EmbeddingAdapter
+    from genmetric.learners import GaussianMixtureWeights as GaussianMixtureWeights
+    from genmetric.learners import GenerativeMetric as GenerativeMetric
+    from genmetric.learners import GenerativeMetricCV as GenerativeMetricCV
+    from genmetric.learners import GenerativeRegressionMetric as GenerativeRegressionMetric
+    from genmetric.learners import GenerativeRegressionMetricCV as GenerativeRegressionMetricCV
+    from genmetric.learners import KernelDensityWeights as KernelDensityWeights
     from genmetric.neighbors import EnergyClassifier as EnergyClassifier
     from genmetric.neighbors import FaissNeighborsTransformer as FaissNeighborsTransformer
     from genmetric.neighbors import KernelRegressor as KernelRegressor
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 #: Where each public name lives.
 _HOMES = {
-    "EmbeddingAdapter": "metric",
+    "EmbeddingAdapter": "learners",
     "EnergyClassifier": "neighbors",
     "FaissNeighborsTransformer": "neighbors",
     "GaussianMixtureModel": "density",
-    "GaussianMixtureWeights": "metric",
+    "GaussianMixtureWeights": "learners",
     "GaussianModel": "density",
-    "GenerativeMetric": "metric",
-    "GenerativeMetricCV": "metric",
-    "GenerativeRegressionMetric": "metric",
-    "GenerativeRegressionMetricCV": "metric",
-    "KernelDensityWeights": "metric",
+    "GenerativeMetric": "learners",
+    "GenerativeMetricCV": "learners",
+    "GenerativeRegressionMetric": "learners",
+    "GenerativeRegressionMetricCV": "learners",
+    "KernelDensityWeights": "learners",
     "KernelRegressor": "neighbors",
-    "LMNN": "metric",
-    "MLKR": "metric",
+    "LMNN": "learners",
+    "MLKR": "learners",
     "LocalMetricClassifier": "neighbors",
     "MetricKMeans": "cluster",
     "RegionalKernels": "kernels",

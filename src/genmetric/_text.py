@@ -47,7 +47,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def duration(seconds: float) -> str:
     """Write a duration in a suitable unit, such as "3.1 ms" or "2 min"."""
-    units = ((1e3, "ms", 1.0), (1.0, "s", 100.0), (1 / 60, "min", 6000.0), (1 / 3600, "h", float("inf")))
+    units = (
+        (1e3, "ms", 1.0),
+        (1.0, "s", 100.0),
+        (1 / 60, "min", 6000.0),
+        (1 / 3600, "h", float("inf")),
+    )
     factor, unit = next((factor, unit) for factor, unit, limit in units if seconds < limit)
     value = seconds * factor
     return f"{value:.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"

@@ -23,7 +23,7 @@ from genmetric._optional import import_optional
 from genmetric._typing import AnyArray
 from genmetric.cluster import MetricKMeans
 from genmetric.kernels import SimpleMKLClassifier
-from genmetric.metric import (
+from genmetric.learners import (
     LMNN,
     MLKR,
     EmbeddingAdapter,

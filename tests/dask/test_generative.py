@@ -20,7 +20,7 @@ from genmetric.dask import DaskGenerativeMetric
 from genmetric.datasets import load_iris, load_vehicle
 from genmetric.density import _mixed_statistics as mixed_statistics
 from genmetric.density._low_rank import LowRankGaussians
-from genmetric.metric import slice_targets
+from genmetric.learners import slice_targets
 
 X, Y = load_vehicle(return_X_y=True)
 NAMES = [f"f{i}" for i in range(X.shape[1])]

@@ -214,7 +214,7 @@ def test_many_classes_finish_or_are_refused_with_the_reason():
 def test_lmnn_refuses_more_impostors_than_it_can_visit(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3000, 4)), np.repeat(np.arange(1500), 2)
-    monkeypatch.setattr("genmetric.metric._lmnn.training.MAX_IMPOSTOR_PAIRS", 10_000)
+    monkeypatch.setattr("genmetric.learners._lmnn.training.MAX_IMPOSTOR_PAIRS", 10_000)
     with pytest.raises(ValueError, match=r"samples of 1500 classes have about .* GenerativeMetric"):
         LMNN(1).fit(X, y)
     # Classes that do not overlap have few impostors, and are learned.
@@ -223,9 +223,9 @@ def test_lmnn_refuses_more_impostors_than_it_can_visit(monkeypatch):
 
 
 def test_expected_pairs_are_those_of_all_samples():
-    from genmetric.metric import target_neighbors
-    from genmetric.metric._lmnn.objective import Problem
-    from genmetric.metric._lmnn.training import expected_pairs
+    from genmetric.learners import target_neighbors
+    from genmetric.learners._lmnn.objective import Problem
+    from genmetric.learners._lmnn.training import expected_pairs
 
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 3)), np.repeat(np.arange(50), 4)

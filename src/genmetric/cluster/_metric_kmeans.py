@@ -40,7 +40,7 @@ from genmetric.cluster._alternate import alternate
 from genmetric.cluster._lloyd import canonical_order, center_distances
 from genmetric.density._scaling import Scaling
 from genmetric.geometry._factor import symmetric_root
-from genmetric.metric._mahalanobis import MahalanobisMixin
+from genmetric.learners._mahalanobis import MahalanobisMixin
 
 
 class MetricKMeans(

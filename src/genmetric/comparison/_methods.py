@@ -32,7 +32,7 @@ from genmetric.comparison._method import (
 from genmetric.comparison._time_limit import slow_note
 from genmetric.kernels import RegionalKernels, SimpleMKLClassifier
 from genmetric.kernels._regional import SCALES
-from genmetric.metric import (
+from genmetric.learners import (
     LMNN,
     MLKR,
     GenerativeMetric,

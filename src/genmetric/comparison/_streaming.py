@@ -17,8 +17,8 @@ from genmetric._scoring import Task
 from genmetric._typing import AnyArray, FloatArray
 from genmetric.comparison._method import FittedMethod, Method
 from genmetric.comparison._voting import fit_neighbors
-from genmetric.metric._reservoir import Reservoir
-from genmetric.metric._sampling import MIN_FEATURES
+from genmetric.learners._reservoir import Reservoir
+from genmetric.learners._sampling import MIN_FEATURES
 
 Batches = Callable[[], Iterable[tuple[FloatArray, AnyArray]]]
 

@@ -15,7 +15,7 @@ from genmetric._scoring import Task
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import rows_by_class
 from genmetric._votes import N_NEIGHBORS, select_n_neighbors, vote_errors
-from genmetric.metric._sampling import draw_classes
+from genmetric.learners._sampling import draw_classes
 
 
 def fit_voting(

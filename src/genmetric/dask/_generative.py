@@ -1,7 +1,7 @@
 """DaskGenerativeMetric: the accumulators of `fit_batches`, with one task per block.
 
 All passes of a fit are sums over blocks of samples. The parts are merged in the order of the blocks
-(:mod:`genmetric.metric._merging`), independent of which worker finishes first, so that the result
+(:mod:`genmetric.learners._merging`), independent of which worker finishes first, so that the result
 is bit-identical to :meth:`~genmetric.GenerativeMetric.fit_batches` on the same blocks, even if a
 worker is lost.
 """
@@ -28,16 +28,16 @@ from genmetric.dask._tasks import Tasks, compute, naming_block
 from genmetric.density._factored_statistics import AnyStatistics
 from genmetric.density._scaling import Scaling
 from genmetric.geometry._summation import MetricSum
-from genmetric.metric._fitting import MetricPlan, fitted_attributes, set_attributes
-from genmetric.metric._generative import GenerativeMetric
-from genmetric.metric._mahalanobis import fitted_samples
-from genmetric.metric._sample_totals import SampleTotals
-from genmetric.metric._specification import (
+from genmetric.learners._fitting import MetricPlan, fitted_attributes, set_attributes
+from genmetric.learners._generative import GenerativeMetric
+from genmetric.learners._mahalanobis import fitted_samples
+from genmetric.learners._sample_totals import SampleTotals
+from genmetric.learners._specification import (
     DEFAULT_NORMALIZATION,
     METRIC_RULES,
     FitSpecification,
 )
-from genmetric.metric._streaming import (
+from genmetric.learners._streaming import (
     FirstPass,
     FourthMoments,
     FourthPass,

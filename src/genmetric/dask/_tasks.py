@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from genmetric._optional import import_optional
-from genmetric.metric._merging import merge_group, merge_levels
+from genmetric.learners._merging import merge_group, merge_levels
 
 #: Time to wait while a cluster has no worker, unless dask's setting
 #: ``distributed.scheduler.no-workers-timeout`` is set.

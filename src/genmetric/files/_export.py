@@ -80,7 +80,7 @@ def _affine_map(estimator: Any) -> tuple[AnyArray, AnyArray | None, bool]:
     from sklearn.utils.validation import check_is_fitted
 
     from genmetric.inspection import linear_map
-    from genmetric.metric import EmbeddingAdapter, LinearMapMixin
+    from genmetric.learners import EmbeddingAdapter, LinearMapMixin
 
     check_is_fitted(estimator)
     if isinstance(estimator, EmbeddingAdapter):

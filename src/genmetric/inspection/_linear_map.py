@@ -20,7 +20,7 @@ from genmetric.inspection._transformer import (
     finite_samples,
     metric_transformer,
 )
-from genmetric.metric._mahalanobis import MahalanobisMixin
+from genmetric.learners._mahalanobis import MahalanobisMixin
 
 #: Relative deviation from linearity above which a transformer counts as nonlinear.
 LINEARITY_RTOL = 1e-6

@@ -15,7 +15,7 @@ from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import as_number, refuse_lazy
 from genmetric.density._scaling import Scaling
 from genmetric.geometry._factor import symmetric_root
-from genmetric.metric._mahalanobis import LinearMapMixin
+from genmetric.learners._mahalanobis import LinearMapMixin
 
 #: Largest coordinate, in units of the spread of the training samples. Larger ones are clipped, so
 #: that squares are finite; the kernel is zero at these distances.

@@ -28,8 +28,8 @@ from genmetric.geometry._local import interpolate
 from genmetric.geometry._summation import estimated_seconds, sum_local_metrics
 from genmetric.kernels._gram import FEWER_KERNELS, stack_bytes
 from genmetric.kernels._metric_kernel import median_squared_distance, squared_distances
-from genmetric.metric._fitting import MAX_SECONDS, MIN_AVERAGED
-from genmetric.metric._generative import GenerativeMetric
+from genmetric.learners._fitting import MAX_SECONDS, MIN_AVERAGED
+from genmetric.learners._generative import GenerativeMetric
 
 #: The inverse bandwidths of the paper, 2^-6, 2^-5, ..., 2^8.
 SCALES = 2.0 ** np.arange(-6, 9)

@@ -31,7 +31,7 @@ from genmetric._votes import class_probabilities, majority_vote
 from genmetric.density._models import ClassModels
 from genmetric.density._scaling import Scaling
 from genmetric.density._statistics import class_statistics
-from genmetric.metric._class_models import ClassModelSpecification, fit_models
+from genmetric.learners._class_models import ClassModelSpecification, fit_models
 from genmetric.neighbors._local_search import SearchRows, local_neighbors
 
 

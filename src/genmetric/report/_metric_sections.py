@@ -13,7 +13,7 @@ from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._votes import count_votes
 from genmetric._warnings import suppress_warnings
 from genmetric.inspection import LearnedMetric, learned_metric, metric_transformer
-from genmetric.metric import GenerativeMetric
+from genmetric.learners import GenerativeMetric
 from genmetric.plot import (
     EmbeddingDisplay,
     FeatureWeightsDisplay,

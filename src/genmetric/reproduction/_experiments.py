@@ -17,7 +17,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.svm import SVC
 
 from genmetric.datasets import CATALOGUE
-from genmetric.metric import LMNN, GenerativeMetric
+from genmetric.learners import LMNN, GenerativeMetric
 from genmetric.reproduction import _paper as paper
 from genmetric.reproduction._methods import (
     Clusters,

@@ -17,7 +17,7 @@ from genmetric._search import nearest_neighbors
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.cluster import MetricKMeans
 from genmetric.datasets import load_dataset
-from genmetric.metric import GenerativeMetric
+from genmetric.learners import GenerativeMetric
 
 DIGITS = (3, 5, 9)
 
