@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import roc_curve
@@ -35,8 +35,6 @@ __all__ = [
     "recall_at_k",
     "retrieval_scores",
 ]
-
-Metric = Literal["euclidean", "cosine"]
 
 
 class Gallery(NamedTuple):
@@ -78,8 +76,8 @@ def _check_gallery(
             "Transform both by the same metric."
         )
     codes = np.unique(np.concatenate(labels), return_inverse=True)[1]
-    n = len(samples[0])
-    return Gallery(samples[0], codes[:n], samples[-1], codes[-len(labels[-1]) :], queries is None)
+    n, m = len(labels[0]), len(labels[-1])
+    return Gallery(samples[0], codes[:n], samples[-1], codes[-m:], queries is None)
 
 
 def _matches(gallery: Gallery, depth: int, n_jobs: int | None) -> Iterator[tuple[Any, Any]]:
@@ -101,8 +99,8 @@ def _matches(gallery: Gallery, depth: int, n_jobs: int | None) -> Iterator[tuple
         found = nearest_neighbors(
             gallery.references, depth, queries=queries, exclude=own, n_jobs=n_jobs
         )
-        same = gallery.reference_codes[found.indices] == gallery.query_codes[rows, None]
-        yield n_relevant[rows], same
+        own_class = gallery.query_codes[rows, None]
+        yield n_relevant[rows], gallery.reference_codes[found.indices] == own_class
 
 
 def retrieval_scores(
@@ -112,7 +110,7 @@ def retrieval_scores(
     queries: ArrayLike | None = None,
     query_labels: ArrayLike | None = None,
     k: int | Sequence[int] = (1, 10),
-    metric: Metric = "euclidean",
+    metric: str = "euclidean",
     n_jobs: int | None = None,
 ) -> dict[str, float]:
     r"""Compute recall at k, R-precision and mAP@R with one search.
@@ -184,7 +182,9 @@ def precision_sums(match: AnyArray, n_relevant: IntArray) -> FloatArray:
     return np.array([(within.sum(axis=1) / n_relevant).sum(), average.sum()])
 
 
-def recall_at_k(X: ArrayLike, y: ArrayLike, *, k: int = 1, **options: Any) -> float:
+def recall_at_k(
+    X: ArrayLike, y: ArrayLike, *, k: int = 1, n_jobs: int | None = None, **options: Any
+) -> float:
     """Compute the fraction of queries with a reference of their class among the k nearest.
 
     Parameters
@@ -195,8 +195,10 @@ def recall_at_k(X: ArrayLike, y: ArrayLike, *, k: int = 1, **options: Any) -> fl
         Labels of the references.
     k : int, default=1
         Number of neighbours. The score grows with k.
+    n_jobs : int, default=None
+        Number of threads.
     **options
-        `queries`, `query_labels`, `metric` and `n_jobs`, as in :func:`retrieval_scores`.
+        `queries`, `query_labels` and `metric`, as in :func:`retrieval_scores`.
 
     Returns
     -------
@@ -211,7 +213,9 @@ def recall_at_k(X: ArrayLike, y: ArrayLike, *, k: int = 1, **options: Any) -> fl
     >>> round(recall_at_k(X, y, k=5), 3)
     0.987
     """
-    return retrieval_scores(X, y, k=[k], **options)[f"recall@{k}"]
+    check_parameter(k, "k", [Interval(int, 1)])
+    found = _matches(_check_gallery(X, y, **options), k, n_jobs)
+    return float(np.concatenate([match.any(axis=1) for _, match in found]).mean())
 
 
 def r_precision(X: ArrayLike, y: ArrayLike, **options: Any) -> float:
@@ -310,9 +314,8 @@ def ndcg_at_k(
     0.943
     """
     check_parameter(k, "k", [Interval(int, 1)])
-    gallery = _check_gallery(X, y, **options)
     scores = []
-    for n_relevant, match in _matches(gallery, k, n_jobs):
+    for n_relevant, match in _matches(_check_gallery(X, y, **options), k, n_jobs):
         gains = 1 / np.log2(2 + np.arange(match.shape[1]))
         ideal = np.cumsum(gains)[np.minimum(n_relevant, match.shape[1]) - 1]
         scores.append(match @ gains / ideal)
@@ -351,7 +354,7 @@ def mean_reciprocal_rank(X: ArrayLike, y: ArrayLike, **options: Any) -> float:
         nearer = distances < nearest[:, None]
         return np.asarray(1.0 + nearer[np.isfinite(nearest)].sum(axis=1))
 
-    found = np.concatenate(_map_pairs(ranks, X, y, **options))
+    found = np.concatenate(list(_map_pairs(ranks, X, y, **options)))
     if not len(found):
         raise ValueError(_NO_PAIR.format("the same label"))
     return float(np.mean(1 / found))
@@ -362,7 +365,7 @@ _NO_PAIR = "There is no pair of samples with {}. This score needs such pairs: ch
 
 def _map_pairs(
     function: Callable[..., FloatArray], X: Any, y: Any, n_jobs: int | None = None, **options: Any
-) -> list[FloatArray]:
+) -> Iterator[FloatArray]:
     """Apply `function` to blocks of queries: squared distances, same label, pair not yet seen."""
     gallery = _check_gallery(X, y, **options)
     center = gallery.references.mean(axis=0, dtype=float)
@@ -380,7 +383,7 @@ def _map_pairs(
             np.fill_diagonal(distances[:, chunk], np.inf)
         return function(distances, same, new)
 
-    return list(map_chunks(of_block, row_chunks(len(z), 64 * len(references)), n_jobs))
+    return map_chunks(of_block, row_chunks(len(z), 64 * len(references)), n_jobs)
 
 
 def equal_error_rate(
@@ -389,7 +392,7 @@ def equal_error_rate(
     *,
     queries: ArrayLike | None = None,
     query_labels: ArrayLike | None = None,
-    metric: Metric = "euclidean",
+    metric: str = "euclidean",
     n_jobs: int | None = None,
 ) -> float:
     r"""Compute the equal error rate of verification by distance.
@@ -434,12 +437,11 @@ def equal_error_rate(
     threshold, below, totals = 0, np.zeros((2, 1)), np.zeros((2, 1))
     for shift in (48, 32, 16, 0):
         histogram = partial(_histogram_of_bits, shift=shift, leading=threshold)
-        counts = np.sum(_map_pairs(histogram, X, y, n_jobs, **options), axis=0)
+        counts: Any = sum(_map_pairs(histogram, X, y, n_jobs, **options))
         accepted = below + np.cumsum(counts, axis=1)
         totals = accepted[:, -1:] if shift == 48 else totals
         if not totals.all():
-            kind = "different labels" if totals[0] == 0 else "the same label"
-            raise ValueError(_NO_PAIR.format(kind))
+            raise ValueError(_NO_PAIR.format("the same label" if totals[0] else "different labels"))
         rates = np.stack([accepted[0] / totals[0], 1 - accepted[1] / totals[1]])
         crossing = int(np.argmax(rates[0] >= rates[1]))
         below = accepted[:, [crossing]] - counts[:, [crossing]]

@@ -38,7 +38,7 @@ from genmetric._validation import (
     query_rows,
     refuse_lazy,
 )
-from genmetric.density._scaling import Scaling as Coordinates
+from genmetric.density.coordinates import Coordinates
 from genmetric.neighbors.metric_space import refuse_distant
 
 _ZERO_ADVICE = 'Drop them, or use metric="euclidean".'

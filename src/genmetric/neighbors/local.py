@@ -38,12 +38,10 @@ from genmetric._validation import (
     labelled_rows,
     query_rows,
 )
-from genmetric.density._scaling import Scaling as Coordinates
-from genmetric.density._statistics import class_statistics
-from genmetric.geometry._local import local_metric_factors
-from genmetric.geometry._phi import phi
-from genmetric.geometry._summation import dense_bytes_per_row
-from genmetric.learners._class_models import ClassModelSpecification, fit_models
+from genmetric.geometry.dense import dense_bytes_per_row
+from genmetric.geometry.local import local_metric_factors
+from genmetric.geometry.phi import phi
+from genmetric.learners.class_models import fit_models
 
 
 class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
@@ -180,22 +178,23 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
             The fitted classifier.
         """
         check_parameters(self)
-        spec = ClassModelSpecification.of(self.shrinkage, self.class_model)
         x, _, self.classes_, self._codes = labelled_rows(self, X, y, ensure_min_samples=2)
         self._log_priors = check_priors(self.priors, len(self.classes_))
         self._dtype, self.n_samples_fit_ = x.dtype, len(x)
         self._check_available(self.n_neighbors, len(x))
-        self._coordinates = coordinates = Coordinates.of(x)
         with one_blas_thread():
-            stats = class_statistics(
-                x, self._codes, len(self.classes_), frame=coordinates, n_jobs=self.n_jobs
-            )
-            rng = check_random_state(self.random_state)
-            gaussians, self._models = fit_models(
-                spec, x, self._codes, coordinates, stats, self.classes_, None, rng
+            coordinates, _, gaussians, self._models = fit_models(
+                *(x, self._codes, self.classes_, None),
+                base="identity",
+                shrinkage=self.shrinkage,
+                class_model=self.class_model,
+                allow_low_rank=False,
+                rng=check_random_state(self.random_state),
+                n_jobs=self.n_jobs,
             )
         self.means_ = coordinates.restore(gaussians.means)
         self.covariances_ = coordinates.restore_covariances(gaussians.covariances)
+        self._coordinates = coordinates
         self._samples = coordinates.apply(x)
         self._columns = _with_norms(self._samples)
         return self
