@@ -39,7 +39,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import datasets as sklearn_datasets
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
@@ -683,7 +682,7 @@ def lmnn(dataset: str) -> Quantities:
 
 
 @case("quality/lmnn-start-vehicle", "vehicle")
-@case("quality/lmnn-start-wine", "wine")
+@case("quality/lmnn-start-iris", "iris")
 def lmnn_start(dataset: str) -> Quantities:
     """An array as start, both losses, and a map to two dimensions."""
     d, found = data(dataset), {}
@@ -829,10 +828,8 @@ def kmeans(dataset: str, n_clusters: int) -> Quantities:
 @case("quality/kmeans-digits", "digits", 10)
 def kmeans_quality(dataset: str, n_clusters: int) -> Quantities:
     d = data(dataset)
-    model = gm.MetricKMeans(n_clusters, n_init=5, random_state=1).fit(d.X)
-    plain = KMeans(n_clusters, n_init=5, random_state=1).fit(d.X)
+    model = gm.MetricKMeans(n_clusters, n_init=3, random_state=1).fit(d.X)
     assert model.unexplained_.min() <= model.unexplained_[0]
-    assert len(model.labels_) == len(plain.labels_)
     tolerance = 0.1 if dataset == "digits" else 0.05
     return {
         "rand": at_least(adjusted_rand_score(d.y, model.labels_), tolerance),
