@@ -217,7 +217,7 @@ def test_writes_are_atomic(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     path.chmod(0o640)
-    with pytest.raises(RuntimeError), write_atomically(path) as file:
+    with pytest.raises(RuntimeError), write_atomically(path) as file:  # noqa: PT012
         file.write(b"half")
         raise RuntimeError
     assert path.read_bytes() == b"old"
