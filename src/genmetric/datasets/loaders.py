@@ -1,20 +1,24 @@
 """Loaders of the datasets, all with the same parameters and results."""
 
+from __future__ import annotations
+
 import os
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from genmetric._optional import import_optional
-from genmetric.datasets._catalogue import CATALOGUE, DatasetRecord
-from genmetric.datasets._sources import Table, data_directory, find_table, read_table
+from genmetric._text import did_you_mean, import_optional
+from genmetric._typing import AnyArray
+from genmetric.datasets.sources import (
+    CATALOGUE,
+    DatasetRecord,
+    data_directory,
+    find_source,
+    read_samples,
+)
 
 PathLike = str | os.PathLike[str]
-
-#: Classes of `segment` that are +1 in `image`.
-_IMAGE_POSITIVE = ("brickface", "sky", "foliage", "path")
 
 
 def list_datasets() -> list[str]:
@@ -96,17 +100,43 @@ def load_dataset(
     >>> vehicle.data.shape, [str(name) for name in vehicle.target_names]
     ((846, 18), ['bus', 'opel', 'saab', 'van'])
     """
-    if name not in CATALOGUE:
-        raise ValueError(f"name must be one of {list_datasets()}; got {name!r}.")
-    record = CATALOGUE[name]
-    table = read_table(
+    record = _record(name)
+    X, y, names, source = read_samples(
         CATALOGUE[record.derived_from or name],
         data_directory(data_dir),
-        download_if_missing=download_if_missing,
+        download=download_if_missing,
     )
     if name == "image":
-        table = _image_of(table)
-    return _result(table, record, return_X_y, as_frame)
+        X, y, names = _image_of(X, y, names)
+        source = f"segment from {source}"
+    data: Any = X
+    target: Any = y
+    frame = None
+    if as_frame:
+        pd = import_optional("pandas", "cli")
+        data, target = pd.DataFrame(X, columns=list(names)), pd.Series(y, name="target")
+        frame = pd.concat([data, target], axis=1)
+    if return_X_y:
+        return data, target
+    return Bunch(
+        data=data,
+        target=target,
+        frame=frame,
+        feature_names=list(names),
+        target_names=np.array(record.class_names, dtype=str),
+        name=name,
+        source=source,
+        DESCR=record.description,
+    )
+
+
+def _record(name: str) -> DatasetRecord:
+    """Return the record of a dataset; raise for an unknown name."""
+    if name not in CATALOGUE:
+        raise ValueError(
+            f"name must be one of {list_datasets()}; got {name!r}. {did_you_mean(name, CATALOGUE)}"
+        )
+    return CATALOGUE[name]
 
 
 def find_dataset(name: str, *, data_dir: PathLike | None = None) -> str | None:
@@ -130,10 +160,8 @@ def find_dataset(name: str, *, data_dir: PathLike | None = None) -> str | None:
     >>> find_dataset("iris")
     'scikit-learn'
     """
-    if name not in CATALOGUE:
-        raise ValueError(f"name must be one of {list_datasets()}; got {name!r}.")
-    record = CATALOGUE[name]
-    origin = find_table(CATALOGUE[record.derived_from or name], data_directory(data_dir))
+    record = _record(name)
+    origin = find_source(CATALOGUE[record.derived_from or name], data_directory(data_dir))
     return f"{record.derived_from} from {origin}" if record.derived_from else origin
 
 
@@ -186,6 +214,7 @@ load_digits = _loader("digits", "Load 8 x 8 handwritten digits")
 load_vehicle = _loader("vehicle", "Load vehicle silhouettes")
 load_ionosphere = _loader("ionosphere", "Load radar returns")
 load_german = _loader("german", "Load German credit risks")
+load_german_ida = _loader("german_ida", "Load German credit risks, 20 attributes")
 load_segment = _loader("segment", "Load image segments")
 load_three_normal = _loader(
     "three_normal",
@@ -230,40 +259,13 @@ load_fish_toxicity = _loader("fish_toxicity", "Load toxicity for fish")
 load_aquatic_toxicity = _loader("aquatic_toxicity", "Load toxicity for water fleas")
 
 
-def _image_of(segment: Table) -> Table:
+def _image_of(
+    X: AnyArray, y: AnyArray, names: tuple[str, ...]
+) -> tuple[AnyArray, AnyArray, tuple[str, ...]]:
     """Compute the two-class dataset of the benchmark collection from the classes of `segment`."""
-    varies = np.ptp(segment.X, axis=0) > 0
-    X = np.ascontiguousarray(segment.X[:, varies])
-    positive = [CATALOGUE["segment"].class_names.index(name) for name in _IMAGE_POSITIVE]
-    return replace(
-        segment,
-        X=(X - X.mean(axis=0)) / X.std(axis=0, ddof=1),
-        y=np.isin(segment.y, positive).astype(np.intp),
-        feature_names=tuple(np.array(segment.feature_names)[varies].tolist()),
-        source=f"segment from {segment.source}",
-    )
-
-
-def _result(table: Table, record: DatasetRecord, return_X_y: bool, as_frame: bool) -> Any:
-    """Return a Bunch or a pair, of arrays or pandas objects, like scikit-learn's loaders."""
-    data: Any = table.X
-    target: Any = table.y
-    frame = None
-    feature_names = list(table.feature_names)
-    if as_frame:
-        pd = import_optional("pandas", "cli")
-        data = pd.DataFrame(table.X, columns=feature_names)
-        target = pd.Series(table.y, name="target")
-        frame = pd.concat([data, target], axis=1)
-    if return_X_y:
-        return data, target
-    return Bunch(
-        data=data,
-        target=target,
-        frame=frame,
-        feature_names=feature_names,
-        target_names=np.array(record.class_names, dtype=str),
-        name=record.name,
-        source=table.source,
-        DESCR=record.description,
-    )
+    varies = np.ptp(X, axis=0) > 0
+    x = np.ascontiguousarray(X[:, varies])
+    positive = ("brickface", "sky", "foliage", "path")
+    codes = [CATALOGUE["segment"].class_names.index(name) for name in positive]
+    standardised = (x - x.mean(axis=0)) / x.std(axis=0, ddof=1)
+    return standardised, np.isin(y, codes).astype(np.intp), tuple(np.array(names)[varies].tolist())

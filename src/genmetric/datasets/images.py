@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from genmetric._chunks import row_chunks
+from genmetric._parallel import row_chunks
 from genmetric._typing import AnyArray
 
 
