@@ -20,7 +20,7 @@ from genmetric.geometry._pair_similarity import (
     similarity_factor,
 )
 from genmetric.learners._splits import deal_folds
-from genmetric.metrics._retrieval import precision_sums
+from genmetric.metrics import precision_sums
 
 SearchClasses = Literal["any", "new", "training"]
 

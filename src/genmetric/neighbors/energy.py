@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from genmetric._parameters import N_JOBS, HasMethods, Interval, ParameterRules, check_parameters
-from genmetric._rollback import restore_on_error
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
-from genmetric._validation import labelled_rows, query_rows
-from genmetric.density._scaling import Scaling
-from genmetric.neighbors._class_rows import ClassRows, training_neighbors
-from genmetric.neighbors._energy import (
-    FORMS,
-    EnergyModel,
-    difference_energies,
-    margin_energies,
-    margin_unit,
+from genmetric._validation import (
+    N_JOBS,
+    HasMethods,
+    Interval,
+    ParameterRules,
+    check_parameters,
+    labelled_rows,
+    query_rows,
 )
-from genmetric.neighbors._energy_race import least_energies
-from genmetric.neighbors._metric_space import metric_space, with_names
-
-#: Largest distance of a query from the training samples, in units of their spread: beyond it
-#: float64 does not distinguish them.
-_FARTHEST = 1e15
-
-#: Largest margin in units of the squared spread, so that sums of hinges stay finite.
-_WIDEST = 1e150
+from genmetric.neighbors.energy_model import SECOND_MARGIN, EnergyModel, energies, least_energies
+from genmetric.neighbors.metric_space import fit_metric, metric_space
 
 
 class EnergyClassifier(ClassifierMixin, BaseEstimator):
@@ -149,13 +140,9 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         "margin": ["auto", Interval(float, 0)],
         "margin_scale": [Interval(float, 0)],
         "push": [Interval(float, 0, 1)],
-        "energy": ["difference", *FORMS],
+        "energy": ["difference", *SECOND_MARGIN],
         "n_jobs": N_JOBS,
     }
-
-    #: Transformer, scaling, training samples, model, number of neighbours and classes: one
-    #: attribute, so that a prediction in another thread never combines the parts of two fits.
-    _fitted: tuple[Any, Scaling, ClassRows, EnergyModel | None, int, AnyArray]
 
     def __init__(
         self,
@@ -176,7 +163,6 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         self.energy = energy
         self.n_jobs = n_jobs
 
-    @restore_on_error
     def fit(self, X: ArrayLike, y: ArrayLike) -> EnergyClassifier:
         """Fit the metric, then find the target neighbours and the margin.
 
@@ -193,67 +179,32 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
             The fitted classifier.
         """
         check_parameters(self)
-        x, labels, classes, codes = labelled_rows(self, X, y, ensure_min_samples=2)
-        k = int(self.n_neighbors)
-        if k > len(x):
+        x, labels, self.classes_, codes = labelled_rows(self, X, y, ensure_min_samples=2)
+        if self.n_neighbors > len(x):
             raise ValueError(
                 f"n_neighbors={self.n_neighbors} is more than the {len(x)} training samples. Use "
                 "fewer neighbours."
             )
-        metric = None if self.metric is None else clone(self.metric)
-        if metric is not None:
-            metric.fit(with_names(X, x), labels)
-        z = metric_space(metric, X, x)
-        scaling = Scaling.of(z)
-        rows = ClassRows.of(scaling.apply(z), codes, len(classes))
-        model = margin = None
+        self.metric_estimator_ = fit_metric(self.metric, X, x, labels)
+        self.n_samples_fit_ = len(x)
+        z = metric_space(self.metric_estimator_, X, x)
+        model = EnergyModel.of(z, codes, int(self.n_neighbors), self.energy, self.n_jobs)
+        automatic = isinstance(self.margin, str)
+        margin = float(self.margin_scale * model.margin_unit if automatic else self.margin)
+        self._model = replace(model, margin=margin, push=float(self.push))
+        for name in ("margin_", "metric_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if self.energy != "difference":
-            automatic = isinstance(self.margin, str)
-            targets, nearest_other = training_neighbors(
-                rows, k, others=automatic, n_jobs=self.n_jobs
-            )
-            if automatic:
-                inside = float(self.margin_scale) * margin_unit(targets, nearest_other)
-                margin = inside * scaling.scale**2
-            else:
-                margin = float(self.margin)
-                inside = margin / scaling.scale**2
-            model = EnergyModel.of(
-                rows, targets, min(inside, _WIDEST), float(self.push), self.energy
-            )
-        matrix = _metric_matrix(metric, x.shape[1])
-        # Attributes are assigned here and nowhere before.
-        for name, value in (("margin_", margin), ("metric_", matrix)):
-            if value is not None:
-                setattr(self, name, value)
-            elif hasattr(self, name):
-                delattr(self, name)
-        self.classes_, self.metric_estimator_, self.n_samples_fit_ = classes, metric, len(x)
-        self._fitted = (metric, scaling, rows, model, k, classes)
+            self.margin_ = margin
+        if self.metric_estimator_ is None:
+            self.metric_ = np.eye(x.shape[1])
+        elif hasattr(self.metric_estimator_, "get_mahalanobis_matrix"):
+            self.metric_ = np.asarray(self.metric_estimator_.get_mahalanobis_matrix())
         return self
 
-    def _queries(self, X: Any, metric: Any, scaling: Scaling) -> FloatArray:
-        """Map validated queries to the scaled space of the metric."""
-        x = query_rows(self, X)
-        z = scaling.apply(metric_space(metric, X, x))
-        far = float(np.abs(z).max(initial=0.0))
-        if not far < _FARTHEST:
-            raise ValueError(
-                f"A sample of X is {far:.1e} times the spread of the training samples away from "
-                "them, where float64 does not distinguish their distances. Check X for outliers."
-            )
-        return z
-
-    def _energies(self, X: Any) -> tuple[FloatArray, float]:
-        """Compute the energies of queries in every class, and the square of their unit."""
-        check_is_fitted(self)
-        metric, scaling, rows, model, k, _ = self._fitted
-        z = self._queries(X, metric, scaling)
-        if model is None:
-            energies = difference_energies(rows, z, k, n_jobs=self.n_jobs)
-        else:
-            energies = margin_energies(model, z, n_jobs=self.n_jobs)
-        return energies, scaling.scale**2
+    def _space(self, X: Any) -> AnyArray:
+        """Validate queries and map them to the space of the metric."""
+        return metric_space(self.metric_estimator_, X, query_rows(self, X))
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """Return minus the energy of each sample in each class.
@@ -270,12 +221,10 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
             two classes one number per sample, as in scikit-learn: the energy in ``classes_[0]``
             minus the energy in ``classes_[1]``, positive if the second class is predicted.
         """
-        energies, unit = self._energies(X)
-        scores = energies[:, 0] - energies[:, 1] if energies.shape[1] == 2 else -energies
-        with np.errstate(over="ignore"):  # a sum over all samples may overflow at scales near 1e150
-            return np.asarray(scores * unit)
+        check_is_fitted(self)
+        found = energies(self._model, self._space(X), n_jobs=self.n_jobs)
+        return np.asarray(found[:, 0] - found[:, 1] if found.shape[1] == 2 else -found)
 
-    @np.errstate(under="ignore")
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         r"""Return the softmax of minus the energies: :math:`e^{-E(x,c)} / \sum_{c'} e^{-E(x,c')}`.
 
@@ -293,9 +242,10 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_queries, n_classes)
             Rows sum to one; columns are in the order of `classes_`.
         """
-        energies, unit = self._energies(X)
-        with np.errstate(over="ignore", under="ignore"):
-            return np.asarray(softmax(-unit * (energies - energies.min(axis=1)[:, None]), axis=1))
+        check_is_fitted(self)
+        found = energies(self._model, self._space(X), n_jobs=self.n_jobs)
+        with np.errstate(under="ignore"):
+            return np.asarray(softmax(-found, axis=1))
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """Predict the class with the lowest energy; ties go to the first class in `classes_`.
@@ -311,18 +261,5 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
             Class labels.
         """
         check_is_fitted(self)
-        metric, scaling, rows, model, k, classes = self._fitted
-        z = self._queries(X, metric, scaling)
-        if model is None:
-            codes = difference_energies(rows, z, k, n_jobs=self.n_jobs).argmin(axis=1)
-        else:
-            codes = least_energies(model, z, n_jobs=self.n_jobs)
-        return np.asarray(classes[codes])
-
-
-def _metric_matrix(metric: Any, n_features: int) -> FloatArray | None:
-    """Return the Mahalanobis matrix of a fitted transformer, or None if it does not offer one."""
-    if metric is None:
-        return np.eye(n_features)
-    matrix = getattr(metric, "get_mahalanobis_matrix", None)
-    return None if matrix is None else np.asarray(matrix())
+        codes = least_energies(self._model, self._space(X), n_jobs=self.n_jobs)
+        return np.asarray(self.classes_[codes])

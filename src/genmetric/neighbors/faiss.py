@@ -1,41 +1,47 @@
-"""Graph of nearest neighbours by faiss, in the format of scikit-learn's transformers."""
+r"""FaissNeighborsTransformer: graph of nearest neighbours by faiss, with distances in float64.
+
+faiss stores samples as float32 and computes squared distances from products of matrices, which are
+exact to about 1e-7 of the squared norms. The samples are therefore centred and scaled in float64
+before the cast, a few more neighbours than requested are fetched, and their distances are computed
+in float64 from the samples; these determine the order. If float32 cannot separate samples, or an
+index returns too few of them, the exact search of this package is used. It differs from that search
+because the index can be approximate, which is what makes it fast among millions of samples.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._chunks import check_n_jobs, row_chunks
-from genmetric._parameters import (
+from genmetric._neighbors import nearest_neighbors
+from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
+from genmetric._text import import_optional
+from genmetric._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from genmetric._unit_vectors import unit_vectors
+from genmetric._validation import (
     BOOLEAN,
     N_JOBS,
     RANDOM_STATE,
     Interval,
     ParameterRules,
+    check_parameter,
     check_parameters,
+    query_rows,
+    refuse_lazy,
 )
-from genmetric._rollback import restore_on_error
-from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._unit_vectors import unit_vectors
-from genmetric._validation import check_count, query_rows, refuse_lazy
-from genmetric.density._scaling import Scaling
-from genmetric.neighbors._faiss_search import (
-    IndexPlan,
-    build_index,
-    faiss_module,
-    nearest_rows,
-    search_parameters,
-)
+from genmetric.density.coordinates import Coordinates
+from genmetric.neighbors.metric_space import refuse_distant
 
-MODES = ("distance", "connectivity")
-
-#: Last sentence of the error about zero vectors.
-ZERO_ADVICE = 'Drop them, or use metric="euclidean".'
+_ZERO_ADVICE = 'Drop them, or use metric="euclidean".'
 
 
 class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -127,7 +133,7 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     _parameter_rules: ClassVar[ParameterRules] = {
         "n_neighbors": [Interval(int, 1)],
-        "mode": [*MODES],
+        "mode": ["distance", "connectivity"],
         "metric": ["euclidean", "cosine"],
         "index": ["flat", "hnsw", "ivf"],
         "n_links": [Interval(int, 2)],
@@ -169,7 +175,6 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @restore_on_error
     def fit(self, X: ArrayLike, y: object = None) -> FaissNeighborsTransformer:
         """Build the index.
 
@@ -185,38 +190,49 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self : FaissNeighborsTransformer
             The fitted transformer.
         """
-        faiss_module()
+        _import_faiss()
         check_parameters(self)
-        check_n_jobs(self.n_jobs)
         refuse_lazy(X)
         x = validate_data(self, X, dtype=[np.float64, np.float32])
-        if self.metric == "cosine":
-            x = unit_vectors(x, advice=ZERO_ADVICE)
-        scaling = Scaling.of(x)
-        rows = np.empty(x.shape, x.dtype)
-        for chunk in row_chunks(len(x), 32 * x.shape[1]):
-            rows[chunk] = scaling.apply(x[chunk])
-        index = build_index(rows, self._plan(len(x)), self._build_threads())
-        self._scaling, self._index, self._rows = scaling, index, rows
+        if self.n_lists is not None and self.n_lists > len(x):
+            raise ValueError(
+                f"n_lists={self.n_lists} is more than the {len(x)} samples. Use fewer, or None."
+            )
+        x = unit_vectors(x, advice=_ZERO_ADVICE) if self.metric == "cosine" else x
         self._fit_metric, self.n_samples_fit_ = self.metric, len(x)
+        self._coordinates = Coordinates.of(x)
+        self._rows = np.empty_like(x)
+        for chunk in row_chunks(len(x), 32 * x.shape[1]):
+            self._rows[chunk] = self._coordinates.apply(x[chunk])
+        self._index = self._build_index()
         return self
 
-    def _plan(self, n_samples: int) -> IndexPlan:
-        n_lists = round(np.sqrt(n_samples)) if self.n_lists is None else int(self.n_lists)
-        if n_lists > n_samples:
-            raise ValueError(
-                f"n_lists={n_lists} is more than the {n_samples} samples. Use fewer lists, or None."
-            )
-        # faiss takes a C int.
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return IndexPlan(self.index, int(self.n_links), int(self.ef_construction), n_lists, seed)
-
-    def _build_threads(self) -> int:
-        from joblib import effective_n_jobs
-
-        # The lists of "ivf" are sums over samples, which threads round in another order.
-        race = self.index == "hnsw" and not self.deterministic
-        return int(effective_n_jobs(self.n_jobs)) if race else 1
+    def _build_index(self) -> Any:
+        """Build the index of the scaled samples."""
+        faiss, (n_samples, n_features) = _import_faiss(), self._rows.shape
+        # The lists of "ivf" are sums over samples, which threads round in another order; with more
+        # than one thread a graph of "hnsw" depends on their timing.
+        n_threads = 1 if self.deterministic or self.index != "hnsw" else self.n_jobs
+        with one_blas_thread(), _faiss_threads(effective_n_jobs(n_threads)):
+            if self.index == "hnsw":
+                index = faiss.IndexHNSWFlat(n_features, int(self.n_links))
+                index.hnsw.efConstruction = int(self.ef_construction)
+            elif self.index == "ivf":
+                n_lists = int(self.n_lists or round(np.sqrt(n_samples)))
+                index = faiss.IndexIVFFlat(faiss.IndexFlatL2(n_features), n_features, n_lists)
+                seed = int(check_random_state(self.random_state).randint(2**31 - 1))  # a C int
+                index.cp.seed = seed
+                # Otherwise faiss prints warnings about lists with few samples, which are harmless.
+                index.cp.min_points_per_centroid = 1
+                # As many samples as the k-means of faiss uses, so no others are cast.
+                n_used = n_lists * index.cp.max_points_per_centroid
+                used = np.random.default_rng(seed).permutation(n_samples)[:n_used]
+                index.train(np.float32(self._rows[np.sort(used)]))
+            else:
+                index = faiss.IndexFlatL2(n_features)
+            for chunk in row_chunks(n_samples, 4 * n_features):
+                index.add(np.float32(self._rows[chunk]))
+        return index
 
     def transform(self, X: ArrayLike) -> csr_matrix:
         """Return the graph of the neighbours of samples among those of `fit`.
@@ -232,14 +248,11 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             `n_neighbors` entries per row, and one more in "distance" mode; sorted by distance.
         """
         check_is_fitted(self)
-        k = check_count(self.n_neighbors, "n_neighbors") + (self.mode == "distance")
-        return self.kneighbors_graph(X, k, self.mode)
+        check_parameters(self)
+        return self.kneighbors_graph(X, self.n_neighbors + (self.mode == "distance"), self.mode)
 
     def kneighbors(
-        self,
-        X: ArrayLike | None = None,
-        n_neighbors: Any = None,
-        return_distance: bool = True,
+        self, X: ArrayLike | None = None, n_neighbors: Any = None, return_distance: bool = True
     ) -> Any:
         """Find the nearest samples of `fit`.
 
@@ -260,41 +273,64 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             Indices of samples of `fit`.
         """
         check_is_fitted(self)
-        k = check_count(self.n_neighbors if n_neighbors is None else n_neighbors, "n_neighbors")
-        own = X is None
+        check_parameters(self)
+        k, own = self.n_neighbors if n_neighbors is None else n_neighbors, X is None
+        check_parameter(k, "n_neighbors", [Interval(int, 1)])
         if k > self.n_samples_fit_ - own:
             raise ValueError(
                 f"Expected n_neighbors <= n_samples_fit, but n_neighbors = {k}, n_samples_fit = "
                 f"{self.n_samples_fit_}{', and a sample is not its own neighbour' if own else ''}. "
                 'In mode "distance" transform needs one more than the parameter n_neighbors.'
             )
-        if own:
-            distances, indices = self._without_self(*self._search(self._rows, k + 1))
-        else:
+        queries = self._rows
+        if not own:
             x = query_rows(self, X)
-            x = unit_vectors(x, advice=ZERO_ADVICE) if self._fit_metric == "cosine" else x
-            distances, indices = self._search(self._scaling.apply(x), k)
+            x = unit_vectors(x, advice=_ZERO_ADVICE) if self._fit_metric == "cosine" else x
+            queries = self._coordinates.apply(x)
+            refuse_distant(queries, 1e15)
+        distances, indices = self._search(queries, k + own)
+        if own:
+            keep = indices != np.arange(len(indices))[:, None]
+            # With more equal samples than neighbours, a sample may be missing from its own list.
+            keep[keep.all(axis=1), 0] = False
+            distances, indices = (a[keep].reshape(-1, k) for a in (distances, indices))
+        distances *= self._coordinates.scale
+        if self._fit_metric == "cosine":
+            # Unit vectors u, v: 1 - u.v = |u - v|^2 / 2, without the cancellation of the left side.
+            distances = distances**2 / 2
         return (distances, indices) if return_distance else indices
 
     def _search(self, queries: AnyArray, k: int) -> tuple[FloatArray, IntArray]:
-        check_parameters(self)
-        parameters = search_parameters(
-            self._index, ef_search=int(self.ef_search), n_probe=self.n_probe
-        )
-        distances, indices = nearest_rows(
-            self._index, self._rows, queries, k, parameters=parameters, n_jobs=self.n_jobs
-        )
-        distances *= self._scaling.scale
-        # Unit vectors u, v: 1 - u.v = |u - v|^2 / 2, without the cancellation of the left side.
-        return (distances**2 / 2 if self._fit_metric == "cosine" else distances), indices
+        """Find the k nearest samples of each query, in the coordinates of the index."""
+        faiss, index, rows = _import_faiss(), self._index, self._rows
+        parameters = None
+        if isinstance(index, faiss.IndexHNSW):
+            parameters = faiss.SearchParametersHNSW(efSearch=int(self.ef_search))
+        elif isinstance(index, faiss.IndexIVF):
+            n_probe = self.n_probe or max(8, index.nlist // 16)
+            parameters = faiss.SearchParametersIVF(nprobe=int(n_probe))
+        n_fetched = min(k + 8, len(rows))  # a few more, so rounding does not lose any
 
-    @staticmethod
-    def _without_self(distances: FloatArray, indices: IntArray) -> tuple[FloatArray, IntArray]:
-        keep = indices != np.arange(len(indices))[:, None]
-        # With more equal samples than neighbours, a sample may be missing from its own list.
-        keep[keep.all(axis=1), 0] = False
-        shape = (len(indices), -1)
-        return distances[keep].reshape(shape), indices[keep].reshape(shape)
+        def of_chunk(chunk: slice) -> tuple[FloatArray, IntArray, BoolArray]:
+            x = queries[chunk]
+            with _faiss_threads(1):
+                squared, found = index.search(np.float32(x), n_fetched, params=parameters)
+            unsure = (found < 0).any(axis=1)
+            found[unsure] = 0
+            distances, indices = _ranked(rows, x, found, k)
+            if n_fetched < len(rows):
+                unsure |= _uncertain(x, distances[:, -1], squared[:, -1])
+            return distances, indices, unsure
+
+        per_query = 24 * n_fetched * rows.shape[1]
+        chunks = row_chunks(len(queries), per_query, max_rows=4096)
+        parts = zip(*map_chunks(of_chunk, chunks, self.n_jobs), strict=True)
+        distances, indices, unsure = (np.concatenate(part) for part in parts)
+        if unsure.any():
+            distances[unsure], indices[unsure] = nearest_neighbors(
+                rows, k, queries=queries[unsure], n_jobs=self.n_jobs
+            )
+        return distances, indices
 
     def kneighbors_graph(
         self, X: ArrayLike | None = None, n_neighbors: Any = None, mode: str = "connectivity"
@@ -315,8 +351,7 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         csr_matrix of shape (n_queries, n_samples_fit_)
             `n_neighbors` entries per row, sorted by distance.
         """
-        if mode not in MODES:
-            raise ValueError(f'mode must be "connectivity" or "distance"; got {mode!r}.')
+        check_parameter(mode, "mode", self._parameter_rules["mode"])
         distances, indices = self.kneighbors(X, n_neighbors)
         values = distances if mode == "distance" else np.ones_like(distances)
         n_queries, k = indices.shape
@@ -331,10 +366,53 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if "_index" in state:
-            state["_index"] = faiss_module().serialize_index(state["_index"])
+            state["_index"] = _import_faiss().serialize_index(state["_index"])
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_index" in state:
-            self._index = faiss_module().deserialize_index(state["_index"])
+            self._index = _import_faiss().deserialize_index(state["_index"])
+
+
+def _import_faiss() -> Any:
+    """Import faiss; its wrappers raise deprecation warnings on some versions of Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return import_optional("faiss", "ann")
+
+
+@contextmanager
+def _faiss_threads(n: int) -> Iterator[None]:
+    """Set the number of threads of faiss, in calls from this thread."""
+    faiss = _import_faiss()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(n)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def _uncertain(queries: FloatArray, last: FloatArray, last_fetched: AnyArray) -> BoolArray:
+    r"""Return whether a sample that was not fetched may be much nearer than the last neighbour.
+
+    Such a sample y is at most at distance d from the query x, with d the exact distance of that
+    neighbour. Its squared distance in float32 is known to a few :math:`\epsilon (|x|^2 + |y|^2)`.
+    `last_fetched` is the squared distance of the last sample fetched, in float32.
+    """
+    size = np.sqrt(np.einsum("ij,ij->i", queries, queries))
+    error = 4 * float(np.finfo(np.float32).eps) * (size**2 + (size + last) ** 2)
+    squared = last**2
+    return np.asarray((error > 1e-3 * squared) & (squared > last_fetched - error) & (last > 0))
+
+
+def _ranked(
+    rows: AnyArray, queries: FloatArray, candidates: IntArray, k: int
+) -> tuple[FloatArray, IntArray]:
+    """Find the k nearest candidates of each query by distances in float64, ties by index."""
+    difference = rows[candidates] - queries[:, None, :]
+    distances = np.sqrt(np.einsum("ijk,ijk->ij", difference, difference))
+    order = np.lexsort((candidates, distances), axis=1)[:, :k]
+    nearest = np.take_along_axis(candidates, order, axis=1).astype(np.intp)
+    return np.take_along_axis(distances, order, axis=1), nearest
