@@ -46,7 +46,7 @@ class Savable:
 
 #: Classes of genmetric by the module in which they are defined.
 _OWN: dict[str, dict[str, Form]] = {
-    "cluster._metric_kmeans": {"MetricKMeans": OwnEstimator()},
+    "cluster": {"MetricKMeans": OwnEstimator()},
     "density._scaling": {"Scaling": OwnRecord()},
     "density._gaussian": {
         "ClassGaussians": OwnRecord(),
@@ -65,10 +65,10 @@ _OWN: dict[str, dict[str, Form]] = {
         "FactorModel": OwnEstimator(),
         "LowRankGaussian": OwnRecord(),
     },
-    "kernels._metric_kernel": {"MetricKernel": OwnRecord()},
-    "kernels._regional": {"RegionalKernels": OwnEstimator()},
-    "kernels._simplemkl": {"MKLStep": OwnRecord()},
-    "kernels._simplemkl_classifier": {"SimpleMKLClassifier": OwnEstimator()},
+    "kernels.metric_kernel": {"MetricKernel": OwnRecord()},
+    "kernels.regional": {"RegionalKernels": OwnEstimator()},
+    "kernels.simplemkl": {"MKLStep": OwnRecord()},
+    "kernels.classifier": {"SimpleMKLClassifier": OwnEstimator()},
     "metric._lmnn.estimator": {"LMNN": OwnEstimator()},
     "metric._mlkr": {"MLKR": OwnEstimator()},
     "metric._combination": {
