@@ -40,10 +40,10 @@ from genmetric._validation import (
     warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayRule
-from genmetric.density._scaling import Scaling as Coordinates
-from genmetric.geometry._factor import symmetric_root, unit_determinant
-from genmetric.learners._generative import GenerativeMetric
-from genmetric.learners._mahalanobis import MahalanobisMixin
+from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import symmetric_root, unit_determinant
+from genmetric.learners.generative import GenerativeMetric
+from genmetric.learners.mahalanobis import MahalanobisMixin
 
 
 def canonical_order(X: FloatArray) -> IntArray:

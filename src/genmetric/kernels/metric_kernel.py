@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import Interval, check_parameter, refuse_lazy
-from genmetric.density._scaling import Scaling as Coordinates
-from genmetric.geometry._factor import symmetric_root
-from genmetric.learners._mahalanobis import LinearMapMixin
+from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import symmetric_root
+from genmetric.learners.mahalanobis import LinearMapMixin
 
 #: Largest coordinate, in units of the spread of the training samples. Larger ones are clipped, so
 #: their squares are finite; the kernel is zero at these distances.

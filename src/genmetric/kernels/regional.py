@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,10 +28,10 @@ from genmetric._validation import (
     rows_by_class,
 )
 from genmetric._validation import ArrayLike as ArrayRule
-from genmetric.density._scaling import Scaling as Coordinates
-from genmetric.geometry._factor import symmetric_root
+from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import symmetric_root
 from genmetric.kernels.metric_kernel import median_squared_distance, squared_distances
-from genmetric.learners._generative import GenerativeMetric
+from genmetric.learners.generative import GenerativeMetric
 
 #: The inverse bandwidths of the paper, 2^-6, 2^-5, ..., 2^8.
 SCALES = 2.0 ** np.arange(-6, 9)
@@ -181,7 +180,14 @@ class RegionalKernels(BaseEstimator):
             self.metrics_ = np.eye(x.shape[1])[None]
         else:
             x, labels, *_ = labelled_rows(self, X, y, ensure_min_samples=2)
-            uniform = self._uniform_metric(x, labels)
+            # Unit determinant, as in the paper.
+            uniform = GenerativeMetric(
+                shrinkage=self.shrinkage,
+                normalization="determinant",
+                interpolation=self.interpolation,
+                n_jobs=self.n_jobs,
+                random_state=self.random_state,
+            ).fit(x, labels)
             self.metrics_ = uniform.metric_[None]
         coordinates = Coordinates.of(x)
         z = coordinates.apply(x)
@@ -199,19 +205,6 @@ class RegionalKernels(BaseEstimator):
         # In units of sigma: squared distances are the exponents for tau = 1.
         self._factors = roots / np.sqrt(sigma2)[:, None, None]
         return self
-
-    def _uniform_metric(self, x: AnyArray, labels: AnyArray) -> GenerativeMetric:
-        """Fit the average of all local metrics, of unit determinant as in the paper."""
-        uniform = GenerativeMetric(
-            shrinkage=self.shrinkage,
-            normalization="determinant",
-            interpolation=self.interpolation,
-            n_jobs=self.n_jobs,
-        )
-        with warnings.catch_warnings():
-            # It recommends another normalization, which is not a parameter here.
-            warnings.filterwarnings("ignore", "The curvatures of the class densities")
-            return uniform.fit(x, labels)
 
     def _exponents(self, region: int, x: AnyArray, y: AnyArray | None) -> FloatArray:
         """Compute squared distances under a regional metric, in units of sigma squared."""
