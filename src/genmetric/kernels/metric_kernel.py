@@ -12,69 +12,33 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
-from genmetric._validation import as_number, refuse_lazy
-from genmetric.density._scaling import Scaling
-from genmetric.geometry._factor import symmetric_root
-from genmetric.learners._mahalanobis import LinearMapMixin
+from genmetric._validation import Interval, check_parameter, refuse_lazy
+from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import symmetric_root
+from genmetric.learners.mahalanobis import LinearMapMixin
 
 #: Largest coordinate, in units of the spread of the training samples. Larger ones are clipped, so
-#: that squares are finite; the kernel is zero at these distances.
+#: their squares are finite; the kernel is zero at these distances.
 MAX_COORDINATE = 1e140
-
-#: Samples that the median squared distance is computed from at most: 2 million pairs, 17 MB.
-MAX_MEDIAN_SAMPLES = 2048
-
-KINDS = ("rbf", "linear")
 
 
 def median_squared_distance(Z: FloatArray) -> float:
-    r"""Compute the median squared Euclidean distance between two different samples.
-
-    .. math:: \sigma_0^2 = \operatorname{median}_{i<j} \|z_i - z_j\|^2 .
-
-    The median is not affected by a few outlying samples, which can make the mean so large that
-    the kernel is constant at every bandwidth. Above 2048 samples, a subset of 2048 evenly spaced
-    ones is used. If more than half of the pairs coincide, the mean of the positive squared
-    distances replaces the median.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_samples, n_features)
-        Samples, centred near the origin.
-
-    Returns
-    -------
-    float
-        A positive number; 1.0 if all samples coincide.
-    """
-    if len(Z) > MAX_MEDIAN_SAMPLES:
-        Z = Z[np.linspace(0, len(Z) - 1, MAX_MEDIAN_SAMPLES).astype(int)]
+    """Compute the median squared distance between two samples, from at most 2048 of them."""
+    # Outlying samples can make the mean so large that the kernel is constant at every bandwidth.
+    if len(Z) > 2048:
+        Z = Z[np.linspace(0, len(Z) - 1, 2048).astype(int)]
     if len(Z) < 2:
         return 1.0
     distances = pdist(np.clip(Z, -MAX_COORDINATE, MAX_COORDINATE), "sqeuclidean")
     value = float(np.median(distances))
-    if value == 0 and distances.any():
+    if value == 0 and distances.any():  # more than half of the pairs coincide
         value = float(distances[distances > 0].mean())
     return value if value > 0 else 1.0
 
 
 def squared_distances(Z: FloatArray, W: FloatArray | None = None) -> FloatArray:
-    """Compute squared Euclidean distances of samples centred near the origin.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_rows, n_features)
-        Samples.
-    W : ndarray of shape (n_columns, n_features), default=None
-        Samples; ``None`` uses Z, and the diagonal is exactly zero.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_columns)
-        Squared distances.
-    """
-    z = np.clip(Z, -MAX_COORDINATE, MAX_COORDINATE)
-    w = None if W is None else np.clip(W, -MAX_COORDINATE, MAX_COORDINATE)
+    """Compute squared distances of samples near the origin; without W those within Z."""
+    z, w = (None if A is None else np.clip(A, -MAX_COORDINATE, MAX_COORDINATE) for A in (Z, W))
     return np.asarray(euclidean_distances(z, w, squared=True))
 
 
@@ -126,11 +90,11 @@ class MetricKernel:
             return float(self(np.asarray(X)[None], np.asarray(Y)[None])[0, 0])
         x = self._samples(X, "X")
         y = x if Y is None or Y is X else self._samples(Y, "Y")
-        return (self._linear(x, y) if self.kind == "linear" else self._rbf(x, y)).astype(
-            x.dtype, copy=False
-        )
+        K = self._linear(x, y) if self.kind == "linear" else self._rbf(x, y)
+        return K.astype(x.dtype, copy=False)
 
     def _samples(self, X: Any, name: str) -> AnyArray:
+        """Validate samples; those of a transformer are mapped."""
         refuse_lazy(X, name)
         if self.factor is None:
             return np.asarray(check_array(self.transformer.transform(X), dtype="numeric"))
@@ -143,23 +107,25 @@ class MetricKernel:
         return np.asarray(x)
 
     def _linear(self, x: AnyArray, y: AnyArray) -> FloatArray:
+        """Compute inner products in the space of the metric."""
         if self.factor is not None:
             x, y = (np.asarray(rows, float) @ self.factor.T for rows in (x, y))
         return np.asarray(x @ y.T)
 
     @np.errstate(under="ignore")
     def _rbf(self, x: AnyArray, y: AnyArray) -> FloatArray:
+        """Compute Gaussians of distances in the space of the metric."""
         # Centred and scaled: distances between samples far from the origin keep their precision.
-        frame = Scaling.of(y)
-        z, w = (frame.apply(rows) for rows in (x, y))
+        coordinates = Coordinates.of(y)
+        z, w = (coordinates.apply(rows) for rows in (x, y))
         if self.factor is not None:
             z, w = z @ self.factor.T, w @ self.factor.T
         if self.sigma2 is None:
-            unit = self.scale / median_squared_distance(w)
+            rate = self.scale / median_squared_distance(w)
         else:
-            unit = self.scale * frame.scale * (frame.scale / self.sigma2)
+            rate = self.scale * coordinates.unit * (coordinates.unit / self.sigma2)
         K = squared_distances(z, None if x is y else w)
-        K *= -unit
+        K *= -rate
         return np.exp(K, out=K)
 
 
@@ -204,24 +170,24 @@ def metric_kernel(
     >>> bool(svm.score(X[1::2], y[1::2]) > 0.8)
     True
     """
-    if kind not in KINDS:
-        raise ValueError(f'kind must be "rbf" or "linear"; got {kind!r}.')
-    tau = as_number(scale)
-    if tau is None or not 0 < tau < np.inf:
-        raise ValueError(f"scale must be a positive number; got {scale!r}.")
-    unit = None if sigma2 is None else as_number(sigma2)
-    if sigma2 is not None and (unit is None or not 0 < unit < np.inf):
-        raise ValueError(f"sigma2 must be None or a positive number; got {sigma2!r}.")
+    check_parameter(kind, "kind", ["rbf", "linear"])
+    check_parameter(scale, "scale", [Interval(float, 0, closed="neither")])
+    check_parameter(sigma2, "sigma2", [None, Interval(float, 0, closed="neither")])
+    factor = transformer = None
     if isinstance(metric, LinearMapMixin):
         check_is_fitted(metric, "components_")
-        return MetricKernel(kind, tau, unit, np.array(metric.components_, float), None)
-    if callable(getattr(metric, "transform", None)):
+        factor = np.array(metric.components_, float)
+    elif callable(getattr(metric, "transform", None)):
         check_is_fitted(metric)
-        return MetricKernel(kind, tau, unit, None, metric)
-    return MetricKernel(kind, tau, unit, _factor_of_matrix(metric), None)
+        transformer = metric
+    else:
+        factor = _factor_of_matrix(metric)
+    unit = None if sigma2 is None else float(sigma2)
+    return MetricKernel(kind, float(scale), unit, factor, transformer)
 
 
 def _factor_of_matrix(metric: Any) -> FloatArray:
+    """Return the symmetric root of the matrix of a metric; raise if it is not one."""
     try:
         M = np.asarray(metric, dtype=float)
     except (TypeError, ValueError):

@@ -2,148 +2,60 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from genmetric._chunks import map_chunks
-from genmetric._labels import check_class_labels
-from genmetric._memory import check_memory
-from genmetric._parameters import N_JOBS, RANDOM_STATE, Interval, ParameterRules, check_parameters
-from genmetric._parameters import ArrayLike as ArrayRule
-from genmetric._rollback import restore_on_error
+from genmetric._parallel import check_memory, map_chunks, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import check_weights, query_rows, refuse_lazy, rows_by_class
-from genmetric._warnings import suppress_warnings, warn_user
-from genmetric.density._low_rank import LowRankGaussians
-from genmetric.density._models import ClassModels
-from genmetric.density._scaling import Scaling
-from genmetric.geometry._factor import symmetric_root
-from genmetric.geometry._local import interpolate
-from genmetric.geometry._summation import estimated_seconds, sum_local_metrics
-from genmetric.kernels._gram import FEWER_KERNELS, stack_bytes
-from genmetric.kernels._metric_kernel import median_squared_distance, squared_distances
-from genmetric.learners._fitting import MAX_SECONDS, MIN_AVERAGED
-from genmetric.learners._generative import GenerativeMetric
+from genmetric._validation import (
+    FLOATS,
+    N_JOBS,
+    RANDOM_STATE,
+    Interval,
+    ParameterRules,
+    as_numbers,
+    check_parameters,
+    check_weights,
+    labelled_rows,
+    query_rows,
+    refuse_lazy,
+    rows_by_class,
+)
+from genmetric._validation import ArrayLike as ArrayRule
+from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import symmetric_root
+from genmetric.kernels.metric_kernel import median_squared_distance, squared_distances
+from genmetric.learners.generative import GenerativeMetric
 
 #: The inverse bandwidths of the paper, 2^-6, 2^-5, ..., 2^8.
 SCALES = 2.0 ** np.arange(-6, 9)
 
-
-def regional_metrics(
-    models: ClassModels,
-    X: AnyArray,
-    frame: Scaling,
-    regions: IntArray,
-    *,
-    interpolation: float = 1.0,
-    log_priors: FloatArray | None = None,
-    solver: str = "dense",
-    n_jobs: int | None = None,
-) -> FloatArray:
-    r"""Average the local metrics of the samples of each region.
-
-    .. math:: M_p = \frac{1}{|R_p|} \sum_{i \in R_p} \big((1-\lambda) I + \lambda M_i\big).
-
-    Parameters
-    ----------
-    models : ClassModels
-        Class models, in scaled coordinates.
-    X : ndarray of shape (n_samples, n_features)
-        Samples in input coordinates.
-    frame : Scaling
-        Scaled coordinates of the models.
-    regions : ndarray of shape (n_samples,)
-        Region of each sample: 0, 1, ... No region is empty.
-    interpolation : float, default=1.0
-        Weight lambda of a local metric against the identity. Smaller values regularise towards the
-        identity.
-    log_priors : ndarray of shape (n_classes,), default=None
-        Logarithms of the class priors; ``None`` uses equal priors.
-    solver : str, default="dense"
-        Solver of :func:`~genmetric.geometry.sum_local_metrics`.
-    n_jobs : int, default=None
-        Number of threads. Results are bit-identical for every value.
-
-    Returns
-    -------
-    ndarray of shape (n_regions, n_features, n_features)
-        Symmetric positive definite matrices.
-    """
-    means = [
-        sum_local_metrics(
-            models, X[regions == p], frame, log_priors=log_priors, solver=solver, n_jobs=n_jobs
-        ).mean()
-        for p in range(int(regions.max()) + 1)
-    ]
-    return interpolate(np.array(means), interpolation)
+#: Advice of the error if Gram matrices do not fit in memory.
+FEWER_KERNELS = "Use fewer kernels (n_regions, scales) or fewer samples; float32 input halves it."
 
 
-def averaged_samples(
-    models: ClassModels, regions: IntArray, n_features: int, random_state: Any = None
-) -> IntArray:
-    """Draw the samples whose local metrics are averaged: all, unless that takes too long.
-
-    With many classes the local metric of a sample takes a product with all samples, so that the
-    time grows with the square of their number.
-
-    Parameters
-    ----------
-    models : ClassModels
-        Class models.
-    regions : ndarray of shape (n_samples,)
-        Region of each sample: 0, 1, ...
-    n_features : int
-        Number of features.
-    random_state : int, RandomState instance or None, default=None
-        Random state of the draw.
-
-    Returns
-    -------
-    ndarray of int
-        Indices of samples, ascending; the same fraction of each region, and at least 1024.
-    """
-    every = np.arange(len(regions))
-    if not isinstance(models, LowRankGaussians):
-        return every
-    seconds = estimated_seconds("low-rank", models, len(regions), n_features)
-    if seconds is None or seconds <= MAX_SECONDS:
-        return every
-    rng = check_random_state(random_state)
-    kept = []
-    for members in rows_by_class(regions, int(regions.max()) + 1):
-        n_kept = max(MIN_AVERAGED, int(len(members) * MAX_SECONDS / seconds))
-        kept.append(rng.permutation(members)[:n_kept])
-    return np.sort(np.concatenate(kept))
-
-
-def find_regions(Z: FloatArray, n_regions: int, random_state: Any = None) -> IntArray:
-    """Divide samples into regions by k-means.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_samples, n_features)
-        Samples in the space of the metric.
-    n_regions : int
-        Number of regions, at most the number of distinct samples.
-    random_state : int, RandomState instance or None, default=None
-        Random state of k-means.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Region of each sample: 0, 1, ... No region is empty.
-    """
+def find_regions(Z: FloatArray, n_regions: int, random_state: Any) -> IntArray:
+    """Divide samples into regions 0, 1, ... by k-means; no region is empty."""
     n_clusters = min(n_regions, len(np.unique(Z, axis=0)))
     # The order in which threads of k-means sum depends on their timing, which affects rounding.
     with threadpool_limits(limits=1, user_api="openmp"):
         k_means = KMeans(n_clusters, n_init=10, random_state=random_state).fit(Z)
     return np.unique(k_means.labels_, return_inverse=True)[1]
+
+
+def average_local_metric(metric: GenerativeMetric, X: AnyArray) -> FloatArray:
+    """Average the local metrics of samples, which are not all held in memory."""
+    n_samples, n_features = X.shape
+    total = np.zeros((n_features, n_features))
+    for rows in row_chunks(n_samples, 8 * n_features**2, budget=2**28):
+        total += metric.local_metrics(X[rows]).sum(axis=0)
+    return np.asarray(total / n_samples)
 
 
 class RegionalKernels(BaseEstimator):
@@ -222,9 +134,6 @@ class RegionalKernels(BaseEstimator):
         "random_state": RANDOM_STATE,
     }
 
-    _frame: Scaling
-    _factors: FloatArray
-
     def __init__(
         self,
         n_regions: Any = 5,
@@ -242,7 +151,6 @@ class RegionalKernels(BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @restore_on_error
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RegionalKernels:
         """Learn the regions, their metrics and the unit of distance of each metric.
 
@@ -259,85 +167,50 @@ class RegionalKernels(BaseEstimator):
             The fitted estimator.
         """
         check_parameters(self)
-        n_regions, interpolation = int(self.n_regions), float(self.interpolation)
-        scales = self._check_scales()
-        refuse_lazy(X)
-        refuse_lazy(y, "y")
-        kinds = [np.float64, np.float32]
-        if n_regions == 0:
-            x = validate_data(self, X, dtype=kinds)
-            frame = Scaling.of(x)
-            regions = np.zeros(len(x), np.intp)
-            metrics = np.eye(x.shape[1])[None]
-        else:
-            x, labels = validate_data(self, X, y, dtype=kinds, ensure_min_samples=2)
-            check_class_labels(labels, type(self).__name__)
-            # Unit determinant, like the regional metrics and the metric of the paper.
-            uniform = GenerativeMetric(
-                shrinkage=self.shrinkage,
-                normalization="determinant",
-                interpolation=interpolation,
-                n_jobs=self.n_jobs,
-            )
-            # The caller cannot select another normalization, as this warning recommends.
-            with (
-                suppress_warnings(UserWarning, "The curvatures of the class densities"),
-                suppress_warnings(UserWarning, "The local metrics of"),
-            ):
-                uniform.fit(x, labels)
-            frame = uniform._frame
-            regions, metrics = np.zeros(len(x), np.intp), uniform.metric_[None]
-            if n_regions > 1:
-                Z = frame.apply(x) @ uniform.components_.T
-                regions = find_regions(Z, n_regions, self.random_state)
-                models = uniform._models
-                rows = averaged_samples(models, regions, x.shape[1], self.random_state)
-                if len(rows) < len(x):
-                    warn_user(
-                        f"The local metrics of {len(rows)} of {len(x)} samples were averaged: with "
-                        f"{models.n_classes} classes, all samples would take more than "
-                        f"{MAX_SECONDS:.0f} seconds. Fit on fewer classes to use all samples."
-                    )
-                metrics = regional_metrics(
-                    models,
-                    x[rows],
-                    frame,
-                    regions[rows],
-                    interpolation=interpolation,
-                    log_priors=uniform._log_priors,
-                    solver="low-rank" if isinstance(models, LowRankGaussians) else "dense",
-                    n_jobs=self.n_jobs,
-                )
-        inside = frame.apply(x)
-        roots = symmetric_root(metrics)
-        sigma2 = np.array([median_squared_distance(inside @ root.T) for root in roots])
-        self._frame = frame
-        # In units of sigma: squared distances are the exponents for tau = 1.
-        self._factors = roots / np.sqrt(sigma2)[:, None, None]
-        self.metrics_, self.regions_, self.scales_ = metrics, regions, scales
-        self.sigma2_ = sigma2 * frame.scale**2
-        self.n_kernels_ = len(metrics) * len(scales)
-        return self
-
-    def _check_scales(self) -> FloatArray:
-        if self.scales is None:
-            return np.array(SCALES, dtype=float)
-        try:
-            scales = np.array(self.scales, dtype=float)
-        except (TypeError, ValueError):
-            scales = np.empty(0)
-        if scales.ndim != 1 or not len(scales) or not ((scales > 0) & (scales < np.inf)).all():
+        self.scales_ = as_numbers(SCALES if self.scales is None else self.scales, "scales")
+        valid = (self.scales_ > 0) & (self.scales_ < np.inf)
+        if valid.ndim != 1 or not valid.size or not valid.all():
             raise ValueError(
                 "scales must be None or a list of positive numbers, the inverse bandwidths; got "
                 f"{self.scales!r}."
             )
-        return scales
+        if self.n_regions == 0:
+            refuse_lazy(X)
+            x = validate_data(self, X, dtype=FLOATS)
+            self.metrics_ = np.eye(x.shape[1])[None]
+        else:
+            x, labels, *_ = labelled_rows(self, X, y, ensure_min_samples=2)
+            # Unit determinant, as in the paper.
+            uniform = GenerativeMetric(
+                shrinkage=self.shrinkage,
+                normalization="determinant",
+                interpolation=self.interpolation,
+                n_jobs=self.n_jobs,
+                random_state=self.random_state,
+            ).fit(x, labels)
+            self.metrics_ = uniform.metric_[None]
+        coordinates = Coordinates.of(x)
+        z = coordinates.apply(x)
+        self.regions_ = np.zeros(len(x), np.intp)
+        if self.n_regions > 1:
+            mapped = z @ uniform.components_.T
+            self.regions_ = find_regions(mapped, self.n_regions, self.random_state)
+            parts = rows_by_class(self.regions_, self.regions_.max() + 1)
+            self.metrics_ = np.array([average_local_metric(uniform, x[part]) for part in parts])
+        roots = symmetric_root(self.metrics_)
+        sigma2 = np.array([median_squared_distance(z @ root.T) for root in roots])
+        self.sigma2_ = sigma2 * coordinates.unit**2
+        self.n_kernels_ = len(self.metrics_) * len(self.scales_)
+        self._coordinates = coordinates
+        # In units of sigma: squared distances are the exponents for tau = 1.
+        self._factors = roots / np.sqrt(sigma2)[:, None, None]
+        return self
 
     def _exponents(self, region: int, x: AnyArray, y: AnyArray | None) -> FloatArray:
         """Compute squared distances under a regional metric, in units of sigma squared."""
         factor = self._factors[region].T
-        w = None if y is None else self._frame.apply(y) @ factor
-        return squared_distances(self._frame.apply(x) @ factor, w)
+        w = None if y is None else self._coordinates.apply(y) @ factor
+        return squared_distances(self._coordinates.apply(x) @ factor, w)
 
     def gram(self, X: ArrayLike, Y: ArrayLike | None = None) -> AnyArray:
         """Compute the Gram matrices of all kernels.
@@ -365,11 +238,8 @@ class RegionalKernels(BaseEstimator):
         y = None if Y is None else query_rows(self, Y, "Y")
         n_scales = len(self.scales_)
         shape = (self.n_kernels_, len(x), len(x if y is None else y))
-        check_memory(
-            stack_bytes(*shape, x.dtype.itemsize),
-            f"The Gram matrices of shape {shape}",
-            FEWER_KERNELS,
-        )
+        n_bytes = x.dtype.itemsize * math.prod(shape)
+        check_memory(n_bytes, f"The Gram matrices of shape {shape}", FEWER_KERNELS)
         stack = np.empty(shape, x.dtype)
 
         def fill(region: int) -> None:

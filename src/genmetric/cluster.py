@@ -2,45 +2,169 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, ClassVar
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
 )
+from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
+from threadpoolctl import ThreadpoolController
 
-from genmetric._chunks import one_blas_thread
-from genmetric._logging import log_progress
-from genmetric._parameters import (
+from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
+from genmetric._text import print_progress
+from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._validation import (
+    FLOATS,
     N_JOBS,
     RANDOM_STATE,
     VERBOSE,
     Interval,
     ParameterRules,
-    check_parameters,
-)
-from genmetric._parameters import ArrayLike as ArrayRule
-from genmetric._rollback import restore_on_error
-from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import (
     cast_finite,
+    check_parameters,
     check_weights,
     query_rows,
     refuse_lazy,
+    rows_by_class,
+    warn_user,
 )
-from genmetric._warnings import warn_user
-from genmetric.cluster._alternate import alternate
-from genmetric.cluster._lloyd import canonical_order, center_distances
-from genmetric.density._scaling import Scaling
-from genmetric.geometry._factor import symmetric_root
-from genmetric.learners._mahalanobis import MahalanobisMixin
+from genmetric._validation import ArrayLike as ArrayRule
+from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import symmetric_root, unit_determinant
+from genmetric.learners.generative import GenerativeMetric
+from genmetric.learners.mahalanobis import MahalanobisMixin
+
+
+def canonical_order(X: FloatArray) -> IntArray:
+    """Sort samples by a projection that is, in practice, different for different samples.
+
+    k-means++ draws from cumulated weights. In this order equal samples are adjacent, so a sample of
+    weight 2 and a sample given twice are drawn alike, and a permutation of the samples gives the
+    same initialisation.
+    """
+    # Cosines of integers are irrational, so samples of integers do not collide. No BLAS, whose
+    # rounding depends on the position of a row in its block.
+    direction = np.cos(np.arange(1.0, X.shape[1] + 1))
+    chunks = row_chunks(len(X), 8 * X.shape[1])
+    key = np.concatenate([(X[rows] * direction).sum(axis=1) for rows in chunks])
+    return np.argsort(key, kind="stable")
+
+
+@cache
+def _openmp() -> Any:
+    """Find the OpenMP libraries once; the search takes longer than a small k-means."""
+    return ThreadpoolController().select(user_api="openmp")
+
+
+def lloyd(X: FloatArray, init: FloatArray, weight: FloatArray | None) -> tuple[IntArray, float]:
+    """Run k-means from given centres until no label changes: labels and inertia."""
+    kmeans = KMeans(len(init), init=init, n_init=1, tol=0.0, max_iter=300)
+    # Several OpenMP threads sum in no fixed order. The limit is local to the thread that sets it.
+    with _openmp().limit(limits=1):
+        kmeans.fit(X, sample_weight=weight)
+    return np.asarray(kmeans.labels_, np.intp), float(kmeans.inertia_)
+
+
+def best_start(
+    X: FloatArray, n_clusters: int, seeds: list[int], weight: FloatArray | None, n_jobs: int | None
+) -> IntArray:
+    """Run k-means from several k-means++ initialisations; return the labels of least inertia."""
+
+    def run(seed: int) -> tuple[IntArray, float]:
+        init, _ = kmeans_plusplus(X, n_clusters, sample_weight=weight, random_state=seed)
+        return lloyd(X, init, weight)
+
+    # Ties, up to rounding, go to the first run, so the order of the samples does not matter.
+    runs = list(map_chunks(run, seeds, n_jobs))
+    least = min(inertia for _, inertia in runs)
+    return next(labels for labels, inertia in runs if inertia * (1 - 1e-9) <= least)
+
+
+class Clustering(NamedTuple):
+    """Labels, centres and metric of one iteration, and the fraction of inertia left in clusters."""
+
+    labels: IntArray
+    centers: FloatArray
+    metric: FloatArray
+    unexplained: float
+
+
+def describe(
+    X: FloatArray,
+    labels: IntArray,
+    metric: FloatArray,
+    centers: FloatArray,
+    weight: FloatArray | None,
+) -> Clustering:
+    """Compute the means and the unexplained inertia of clusters; empty ones keep their centre."""
+    means = centers.copy()
+    for c, rows in enumerate(rows_by_class(labels, len(centers))):
+        if len(rows):
+            own = None if weight is None else weight[rows]
+            means[c] = np.average(X[rows], axis=0, weights=own)
+    within, total = (
+        float(np.average(np.einsum("ij,jk,ik->i", E, metric, E, optimize=True), weights=weight))
+        for E in (X - means[labels], X - np.average(X, axis=0, weights=weight))
+    )
+    return Clustering(labels, means, metric, within / total if total > 0 else 0.0)
+
+
+def alternate(
+    X: FloatArray,
+    first: Clustering,
+    learner: GenerativeMetric,
+    max_iter: int,
+    weight: FloatArray | None,
+    report: Callable[[str], object],
+) -> tuple[list[Clustering], int, str]:
+    """Alternate between the metric of clusters and k-means (appendix D of the paper).
+
+    An iteration is a deterministic map between partitions, of which there are finitely many, so the
+    labels converge or cycle. In a cycle the iteration with the smallest unexplained inertia is
+    kept. (The inertia itself is not comparable between metrics: even at determinant one it grows
+    while the metric emphasises the directions that separate clusters.) An iteration that would
+    empty a cluster is discarded. Returns all iterations, the one to keep, and how they ended.
+    """
+    rounds = [first]
+    report(f"k-means: {first.unexplained:.4f} of the inertia unexplained")
+    # Partitions by their bytes: warm starts keep the numbers of clusters, so no matching is needed.
+    seen = {first.labels.tobytes(): 0}
+    for r in range(1, max_iter + 1):
+        last = rounds[-1]
+        metric = np.eye(X.shape[1])
+        n_before = len(np.unique(last.labels))
+        if n_before > 1 and learner.interpolation > 0:
+            metric = unit_determinant(learner.fit(X, last.labels, weight).metric_)
+        root = symmetric_root(metric)
+        labels, _ = lloyd(X @ root, last.centers @ root, weight)
+        n_after = len(np.unique(labels))
+        if n_after < n_before:
+            report(f"iteration {r} would leave {n_after} of {n_before} clusters: {r - 1} is kept")
+            return rounds, r - 1, "collapse"
+        rounds.append(describe(X, labels, metric, last.centers, weight))
+        moved = np.count_nonzero(labels != last.labels)
+        report(f"iteration {r}: {moved} labels changed, {rounds[r].unexplained:.4f} unexplained")
+        if moved == 0:
+            return rounds, r, "labels"
+        before = seen.setdefault(labels.tobytes(), r)
+        if before < r:
+            shares = [rounds[i].unexplained for i in range(before + 1, r + 1)]
+            best = before + 1 + int(np.argmin(shares))
+            report(f"the labels of iteration {before} repeat: {best} of this cycle is kept")
+            return rounds, best, "cycle"
+    report(f"labels still changed after {max_iter} iterations")
+    return rounds, max_iter, "max_iter"
 
 
 class MetricKMeans(
@@ -164,9 +288,6 @@ class MetricKMeans(
         "verbose": VERBOSE,
     }
 
-    _frame: Scaling
-    _centers: FloatArray
-
     def __init__(
         self,
         n_clusters: int = 8,
@@ -190,7 +311,6 @@ class MetricKMeans(
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @restore_on_error
     def fit(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> MetricKMeans:
@@ -214,7 +334,7 @@ class MetricKMeans(
         check_parameters(self)
         n_clusters = int(self.n_clusters)
         refuse_lazy(X)
-        x = validate_data(self, X, dtype=[np.float64, np.float32])
+        x = validate_data(self, X, dtype=FLOATS)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
         present = slice(None) if weight is None or weight.all() else np.flatnonzero(weight)
         rows = x[present]
@@ -224,71 +344,83 @@ class MetricKMeans(
                 "clusters, or pass more samples (of positive weight)."
             )
 
-        with one_blas_thread():
-            frame = Scaling.of(rows)
-            init = self._check_init(frame, n_clusters)
-            z = frame.apply(rows)
+        self._coordinates = Coordinates.of(rows)
+        with one_blas_thread(), warnings.catch_warnings():
+            # The caller cannot prevent clusters with few samples, nor repeated samples.
+            warnings.simplefilter("ignore", UserWarning)
+            z = self._coordinates.apply(rows)
             order = canonical_order(z)
-            rng = check_random_state(self.random_state)
-            loop = alternate(
-                z[order],
-                n_clusters,
-                shrinkage=self.shrinkage,
-                interpolation=float(self.interpolation),
-                seeds=rng.randint(np.iinfo(np.int32).max, size=int(self.n_init)),
-                init=init,
-                max_iter=int(self.max_iter),
-                sample_weight=None if weight is None else weight[present][order],
-                n_jobs=self.n_jobs,
-                report=partial(log_progress, "MetricKMeans") if self.verbose else None,
+            rounds, self.best_iter_, self.stopped_by_ = self._alternate(
+                z[order], None if weight is None else weight[present][order]
             )
-            kept = loop.rounds[loop.best]
-            self.metric_, self.components_ = kept.metric, symmetric_root(kept.metric)
-        self._frame, self._centers = frame, kept.centers
-        self.cluster_centers_ = frame.center + frame.scale * kept.centers
-        self.unexplained_ = np.array([r.unexplained for r in loop.rounds])
-        self.n_iter_, self.best_iter_ = len(loop.rounds) - 1, loop.best
-        self.stopped_by_ = loop.stopped_by
-        self.labels_, self.inertia_ = self._assign(x, weight)
+        kept = rounds[self.best_iter_]
+        self.metric_, self.components_ = kept.metric, symmetric_root(kept.metric)
+        self._centers = kept.centers
+        self.cluster_centers_ = self._coordinates.restore(kept.centers)
+        self.unexplained_ = np.array([each.unexplained for each in rounds])
+        self.n_iter_ = len(rounds) - 1
+        self.labels_ = self._of_distances(x, lambda d2: d2.argmin(axis=1))
+        self.inertia_ = self._inertia(x, weight)
         n_found = len(np.unique(kept.labels))
         if n_found < n_clusters:
             warn_user(
-                f"Only {n_found} of n_clusters={n_clusters} clusters have samples, because X has no more "
-                "distinct samples. Use fewer clusters.",
+                f"Only {n_found} of n_clusters={n_clusters} clusters have samples, because X has no "
+                "more distinct samples. Use fewer clusters.",
                 ConvergenceWarning,
             )
         return self
 
-    def _check_init(self, frame: Scaling, n_clusters: int) -> FloatArray | None:
-        """Validate `init`: scaled centres, or None for k-means++."""
+    def _alternate(
+        self, X: FloatArray, weight: FloatArray | None
+    ) -> tuple[list[Clustering], int, str]:
+        """Run k-means, then `alternate`, on scaled samples."""
+        shape = int(self.n_clusters), X.shape[1]
         if isinstance(self.init, str):
-            return None
-        centers = check_array(self.init, dtype=np.float64, ensure_2d=False, input_name="init")
-        expected = (n_clusters, self.n_features_in_)
-        if centers.shape != expected:
-            raise ValueError(
-                'init must be "k-means++" or an array of centres of shape (n_clusters, '
-                f"n_features), here {expected}; got an array of shape {centers.shape}."
-            )
-        return frame.apply(centers)
-
-    def _assign(self, x: AnyArray, weight: FloatArray | None) -> tuple[IntArray, float]:
-        """Find the nearest centre of each sample and the inertia."""
-
-        def nearest(d2: FloatArray) -> tuple[IntArray, FloatArray]:
-            return d2.argmin(axis=1), d2.min(axis=1)
-
-        parts: list[Any] = center_distances(
-            x,
-            self._centers,
-            self.components_,
-            frame=self._frame,
-            reduce=nearest,
+            rng = check_random_state(self.random_state)
+            seeds = rng.randint(np.iinfo(np.int32).max, size=self.n_init).tolist()
+            centers = np.zeros(shape)
+            labels = best_start(X, shape[0], seeds, weight, self.n_jobs)
+        else:
+            centers = check_array(self.init, dtype=np.float64, ensure_2d=False, input_name="init")
+            if centers.shape != shape:
+                raise ValueError(
+                    'init must be "k-means++" or an array of centres of shape (n_clusters, '
+                    f"n_features), here {shape}; got an array of shape {centers.shape}."
+                )
+            centers = self._coordinates.apply(centers)
+            labels, _ = lloyd(X, centers, weight)
+        learner = GenerativeMetric(
+            shrinkage=self.shrinkage,
+            normalization="determinant",
+            interpolation=self.interpolation,
             n_jobs=self.n_jobs,
+            random_state=0,
         )
-        labels, d2 = (np.concatenate(column) for column in zip(*parts, strict=True))
-        inertia = d2.sum() if weight is None else weight @ d2
-        return labels, float(inertia) * self._frame.scale**2
+
+        def report(message: str) -> None:
+            if self.verbose:
+                print_progress("MetricKMeans", message)
+
+        first = describe(X, labels, np.eye(shape[1]), centers, weight)
+        return alternate(X, first, learner, self.max_iter, weight, report)
+
+    def _of_distances(self, x: AnyArray, function: Callable[[FloatArray], AnyArray]) -> AnyArray:
+        """Apply a function to chunks of squared distances to the centres, in scaled coordinates."""
+        mapped = self._centers @ self.components_.T
+
+        def of_chunk(rows: slice) -> AnyArray:
+            z = self._coordinates.apply(x[rows]) @ self.components_.T
+            # By differences: the expanded square loses half the digits near a centre.
+            return function(cdist(z, mapped, "sqeuclidean"))
+
+        chunks = row_chunks(len(x), 8 * (3 * x.shape[1] + 3 * len(mapped)))
+        return np.concatenate(list(map_chunks(of_chunk, chunks, self.n_jobs)))
+
+    def _inertia(self, x: AnyArray, weight: FloatArray | None) -> float:
+        """Sum the squared distances to the nearest centres."""
+        nearest = self._of_distances(x, lambda d2: d2.min(axis=1))
+        total = nearest.sum() if weight is None else weight @ nearest
+        return float(total) * self._coordinates.unit**2
 
     def fit_predict(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
@@ -324,7 +456,7 @@ class MetricKMeans(
         ndarray of shape (n_samples,)
             Clusters; `labels_` for the training samples.
         """
-        return self._assign(query_rows(self, X), None)[0]
+        return self._of_distances(query_rows(self, X), lambda d2: d2.argmin(axis=1))
 
     def transform(self, X: ArrayLike) -> Any:
         """Compute the distances to the centres in the metric.
@@ -343,15 +475,8 @@ class MetricKMeans(
             Distances, float32 if X is.
         """
         x = query_rows(self, X)
-        parts: list[Any] = center_distances(
-            x,
-            self._centers,
-            self.components_,
-            frame=self._frame,
-            reduce=np.sqrt,
-            n_jobs=self.n_jobs,
-        )
-        return cast_finite(self._frame.scale * np.concatenate(parts), x.dtype, "Distances")
+        distances = self._coordinates.unit * self._of_distances(x, np.sqrt)
+        return cast_finite(distances, x.dtype, "Distances")
 
     def score(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
@@ -375,7 +500,7 @@ class MetricKMeans(
         """
         x = query_rows(self, X)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
-        return -self._assign(x, weight)[1]
+        return -self._inertia(x, weight)
 
     @property
     def _n_features_out(self) -> int:
