@@ -1,7 +1,7 @@
 """Metric learners: estimators that learn a Mahalanobis metric from labelled samples."""
 
 from genmetric.learners._combination import GaussianMixtureWeights, KernelDensityWeights
-from genmetric.learners._embedding import EmbeddingAdapter
+from genmetric.learners.embedding import EmbeddingAdapter
 from genmetric.learners._generative import GenerativeMetric
 from genmetric.learners._lmnn import LMNN, lmnn_objective, target_neighbors
 from genmetric.learners._mahalanobis import LinearMapMixin, MahalanobisMixin
