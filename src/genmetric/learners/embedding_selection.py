@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from genmetric._parallel import check_memory, row_chunks
+from genmetric._parallel import check_memory
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density.statistics import ClassStatistics, pooled_statistics
 from genmetric.learners.two_covariance import (
@@ -18,6 +18,7 @@ from genmetric.learners.two_covariance import (
     axis_lengths,
     common_mean,
     discriminant_axes,
+    row_hashes,
     shrunk_covariances,
     two_covariances,
     unit_vectors,
@@ -138,7 +139,7 @@ class EmbeddingStatistics:
         limit = int(hashes[order][beyond].min(initial=self.limit))
         rows = np.flatnonzero((hashes < limit)[codes])
         # Of each class, the samples with the smallest hashes.
-        rows = rows[np.lexsort((_row_hashes(self.samples, rows), codes[rows]))]
+        rows = rows[np.lexsort((row_hashes(self.samples, rows), codes[rows]))]
         first = np.r_[0, np.flatnonzero(np.diff(codes[rows])) + 1]
         rank = np.arange(len(rows)) - np.repeat(first, np.diff(np.r_[first, len(rows)]))
         rows = np.sort(rows[rank < most])
@@ -149,16 +150,6 @@ def _label_hash(label: Any) -> int:
     """Return a number of 63 bits that depends on a class name only; 3 and 3.0 are one name."""
     name = int(label) if isinstance(label, float) and label.is_integer() else label
     return int.from_bytes(blake2b(str(name).encode(), digest_size=8).digest()) >> 1
-
-
-def _row_hashes(X: AnyArray, rows: IntArray) -> AnyArray:
-    """Return numbers that depend on the values of samples only."""
-    odd = 2 * np.random.RandomState(0).randint(2**62, size=X.shape[1], dtype=np.uint64) + 1
-    parts = [
-        ((X[rows[chunk]].astype(float) + 0.0).view(np.uint64) * odd).sum(axis=1)
-        for chunk in row_chunks(len(rows), 24 * X.shape[1])
-    ]
-    return np.concatenate(parts)
 
 
 # Selection of the parameters

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from genmetric._parallel import row_chunks
-from genmetric._typing import AnyArray, FloatArray
+from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density.covariance import EIGENVALUE_FLOOR, correlation_shrinkage
 from genmetric.density.statistics import ClassStatistics
 
@@ -29,6 +29,17 @@ def unit_vectors(X: AnyArray) -> AnyArray:
         length = np.sqrt(np.einsum("ij,ij->i", x, x))[:, None]
         out[rows] = x / np.where(length == 0, 1.0, length)
     return out
+
+
+def row_hashes(X: AnyArray, rows: IntArray) -> AnyArray:
+    """Return numbers of 64 bits that depend on the values of each of some samples only."""
+    odd = 2 * np.random.RandomState(0).randint(2**62, size=X.shape[1], dtype=np.uint64) + 1
+    hashes = np.empty(len(rows), np.uint64)
+    for chunk in row_chunks(len(rows), 24 * X.shape[1]):
+        bits = (X[rows[chunk]].astype(float) + 0.0).view(np.uint64)  # 0.0 makes a zero of -0.0
+        # Integers and float32 have all their digits in the upper half.
+        hashes[chunk] = ((bits ^ (bits >> np.uint64(32))) * odd).sum(axis=1)
+    return hashes
 
 
 def common_mean(stats: ClassStatistics) -> FloatArray:
