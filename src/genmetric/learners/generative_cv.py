@@ -49,7 +49,7 @@ from genmetric.geometry._factor import symmetric_root
 from genmetric.geometry._local import interpolate
 from genmetric.learners._fitting import base_coordinates, plan_fit
 from genmetric.learners._generative import GenerativeMetric
-from genmetric.learners._specification import METRIC_RULES, FitSpecification
+from genmetric.learners._specification import FitSpecification
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 
 #: Least number of samples that the average of a candidate on a split runs over, if available.
@@ -58,8 +58,8 @@ MIN_AVERAGED = 256
 #: Candidates with a smaller fraction of the weight of the best one are left out of the average.
 MIN_WEIGHT = 1e-3
 
-#: Classes with fewer samples than this on average are drawn as a whole from large sets.
-SMALL_CLASS = 40
+#: If a random subset would have fewer samples per class on average, whole classes are drawn.
+MIN_PER_CLASS = 10
 
 
 class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
@@ -125,9 +125,9 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         make the scores more reliable and slower.
     max_references : int, default=20000
         Maximum number of samples to search neighbours among; beyond it a random subset is used.
-        Larger values make the scores more reliable and slower. If classes have fewer than 40
-        samples on average, whole classes are drawn, and the candidates are scored on these classes
-        only; the final metrics use all.
+        Larger values make the scores more reliable and slower. If the subset would have fewer than
+        10 samples per class on average, whole classes are drawn, and the candidates are scored on
+        these classes only; the final metrics use all.
     n_jobs : int, default=None
         Number of threads; ``None`` uses the number of `metric`. The result is the same, bit for
         bit, for every number.
@@ -353,7 +353,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self, template: GenerativeMetric, n_classes: int, rank: int, n_features: int
     ) -> list[dict[str, Any]]:
         """Return the parameters of the candidates; those with one average are neighbours."""
-        rules = METRIC_RULES
+        rules = GenerativeMetric._parameter_rules
         bases = grid_values(self.bases, "bases", rules["base"])
         scales = grid_values(self.normalizations, "normalizations", rules["normalization"])
         shrinkages = grid_values(self.shrinkages, "shrinkages", rules["shrinkage"])
@@ -662,13 +662,13 @@ def _draw(rows: IntArray, n_draws: int, rng: np.random.RandomState) -> IntArray:
 
 
 def _whole_classes(codes: IntArray, n_samples: int, rng: np.random.RandomState) -> IntArray:
-    """Return the samples of random classes, about `n_samples`, if classes are small; else all.
+    """Return the samples of random classes, about `n_samples`, if there are many; else all.
 
     A random subset of the samples of thousands of small classes would have hardly any two of the
     same class.
     """
     counts = np.bincount(codes)
-    if len(codes) >= SMALL_CLASS * len(counts):
+    if n_samples >= MIN_PER_CLASS * len(counts):
         return np.arange(len(codes))
     order = rng.permutation(len(counts))
     n_classes = int(np.searchsorted(np.cumsum(counts[order]), n_samples, side="right"))
