@@ -5,7 +5,7 @@ from genmetric.learners._mlkr import MLKR
 from genmetric.learners._mlkr_objective import mlkr_objective
 from genmetric.learners._regression_cv import GenerativeRegressionMetricCV
 from genmetric.learners._regression_metric import GenerativeRegressionMetric
-from genmetric.learners._selection import GenerativeMetricCV
+from genmetric.learners.generative_cv import GenerativeMetricCV
 from genmetric.learners._slices import default_n_slices, quantile_edges, slice_targets
 from genmetric.learners.embedding import EmbeddingAdapter
 from genmetric.learners.generative import GenerativeMetric
