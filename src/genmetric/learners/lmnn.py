@@ -36,10 +36,10 @@ from genmetric._validation import (
     labelled_rows,
     warn_user,
 )
-from genmetric.density._scaling import Scaling as Coordinates
-from genmetric.geometry._factor import rank_limited_factor, symmetric_root
-from genmetric.learners._generative import GenerativeMetric
+from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import rank_limited_factor, symmetric_root
 from genmetric.learners.early_stopping import held_out_folds, lbfgs, select_n_iter
+from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.lmnn_objective import Loss, Objective, target_neighbors
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 

@@ -33,10 +33,10 @@ from genmetric._validation import (
     warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayRule
-from genmetric.density._scaling import Scaling as Coordinates
-from genmetric.learners._generative import GenerativeMetric
+from genmetric.density.coordinates import Coordinates
 from genmetric.learners._regression_metric import GenerativeRegressionMetric
 from genmetric.learners.early_stopping import held_out_folds, lbfgs, select_n_iter
+from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.lmnn import check_factor, start_from
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 
