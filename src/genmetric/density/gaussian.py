@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -18,26 +18,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import (
-    ParameterRules,
-    check_parameters,
-    check_weights,
-    refuse_lazy,
-    rows_by_class,
-)
+from genmetric._validation import cast_finite, check_weights, refuse_lazy, rows_by_class
+from genmetric.density import covariance
 from genmetric.density.coordinates import Coordinates
-from genmetric.density.covariance import (
-    EIGENVALUE_FLOOR,
-    SHRINKAGE_RULES,
-    Shrinkage,
-    check_shrinkage,
-    class_covariances,
-    degenerate_classes,
-    estimated_covariance,
-    fit_weighted,
-    stand_in_covariance,
-    warn_floored,
-)
+from genmetric.density.covariance import EIGENVALUE_FLOOR, Shrinkage
 from genmetric.density.statistics import ClassStatistics, class_statistics
 
 #: Classes of a smaller absolute weight in Phi, relative to the largest, have no part in it: their
@@ -200,17 +184,21 @@ def fit_gaussians(
     """
     pooled, total = stats.pooled(), stats.total_variance
     if covariances is None:
-        covariances = class_covariances(stats, shrinkage, whitened=stand_in is not None)
-    flat = degenerate_classes(stats.traces, stats.mean, total, classes)
+        covariances = covariance.class_covariances(stats, shrinkage, whitened=stand_in is not None)
+    flat = covariance.degenerate_classes(stats.traces, stats.mean, total, classes)
     if flat.any():
-        shrunk = stand_in_covariance(pooled, total, shrinkage) if stand_in is None else stand_in
+        shrunk = (
+            covariance.stand_in_covariance(pooled, total, shrinkage)
+            if stand_in is None
+            else stand_in
+        )
         covariances = np.where(flat[:, None, None], shrunk, covariances)
-    plain = stand_in_covariance(pooled, total)
+    plain = covariance.stand_in_covariance(pooled, total)
     floor = EIGENVALUE_FLOOR * float(np.trace(plain)) / len(plain)
     gaussians = ClassGaussians.from_moments(stats.mean, covariances, floor)
     # A column of a whitener has the squared norm of one over the eigenvalue.
     top = np.einsum("cij,cij->cj", gaussians.whiteners, gaussians.whiteners)
-    warn_floored(np.count_nonzero(top * floor > 1 - 1e-9, axis=1), plain)
+    covariance.warn_floored(np.count_nonzero(top * floor > 1 - 1e-9, axis=1), plain)
     return gaussians
 
 
@@ -222,13 +210,22 @@ def estimate_covariances(
     coordinates: Coordinates,
     sample_weight: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the class covariances of a scikit-learn estimator, in the given coordinates."""
+    """Return the class covariances of a scikit-learn estimator, in the coordinates of `stats`."""
     covariances = stats.covariances
     for c, rows in enumerate(rows_by_class(codes, len(covariances))):
-        if len(rows) > 1:
-            x = coordinates.apply(X[rows]) - stats.mean[c]
-            weight = None if sample_weight is None else sample_weight[rows]
-            covariances[c] = estimated_covariance(estimator, x, weight)
+        if len(rows) < 2:
+            continue
+        x = coordinates.apply(X[rows]) - stats.mean[c]
+        weight = None if sample_weight is None else sample_weight[rows]
+        fitted = covariance.fit_weighted(clone(estimator, safe=False), x, weight)
+        found = np.asarray(getattr(fitted, "covariance_", np.nan), float)
+        if found.shape != covariances[c].shape or not np.isfinite(found).all():
+            raise ValueError(
+                f"covariance_estimator={estimator!r} must set covariance_ to a finite matrix of shape "
+                f"{covariances[c].shape} in fit, as those of sklearn.covariance do; got shape "
+                f"{found.shape}."
+            )
+        covariances[c] = (found + found.T) / 2
     return covariances
 
 
@@ -366,7 +363,7 @@ def fit_class_models(
             if rng is not None and not seeded:
                 own.set_params(random_state=rng.randint(2**31 - 1))
             weight = None if sample_weight is None else sample_weight[rows]
-            fitted.append(fit_weighted(own, x, weight))
+            fitted.append(covariance.fit_weighted(own, x, weight))
         except Exception as error:
             name = c if classes is None else classes[c]
             error.add_note(f"while fitting class_model={class_model!r} on class {name!r}")
@@ -418,7 +415,8 @@ class GaussianDensityMixin:
         """
         x = self._rows(X)  # first: it raises NotFittedError
         with np.errstate(all="ignore"):
-            return _check_range(self._density.gradient(x) / self._coordinates.scale, "gradient")
+            inside = self._density.gradient(x) / self._coordinates.scale
+        return cast_finite(inside, np.float64, "The gradients of the density")
 
     def curvature(self, X: ArrayLike) -> FloatArray:
         """Compute the Hessian of the density divided by the density, at each sample.
@@ -435,19 +433,8 @@ class GaussianDensityMixin:
         """
         x = self._rows(X)
         with np.errstate(all="ignore"):
-            inside = self._density.curvature(x) / self._coordinates.scale
-            return _check_range(inside / self._coordinates.scale, "curvature")
-
-
-def _check_range(values: FloatArray, name: str) -> FloatArray:
-    """Return `values` if all are finite; raise otherwise."""
-    finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
-    if not finite.all():
-        raise ValueError(
-            f"The {name} of the density overflows float64 at {np.count_nonzero(~finite)} of "
-            f"{len(values)} samples. Multiply X by a constant before fit, and check X for outliers."
-        )
-    return values
+            inside = self._density.curvature(x) / self._coordinates.scale / self._coordinates.scale
+        return cast_finite(inside, np.float64, "The curvatures of the density")
 
 
 class GaussianModel(GaussianDensityMixin, BaseEstimator):
@@ -491,9 +478,6 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
     (200, 3, 3)
     """
 
-    # `covariance_estimator` is checked with its results, by `estimated_covariance`.
-    _parameter_rules: ClassVar[ParameterRules] = {"shrinkage": SHRINKAGE_RULES}
-
     def __init__(self, *, shrinkage: Any = "auto", covariance_estimator: Any = None) -> None:
         self.shrinkage = shrinkage
         self.covariance_estimator = covariance_estimator
@@ -517,8 +501,7 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
         self : GaussianModel
             The fitted model.
         """
-        check_parameters(self)
-        shrinkage = check_shrinkage(self.shrinkage, self.covariance_estimator)
+        shrinkage = covariance.check_shrinkage(self.shrinkage, self.covariance_estimator)
         refuse_lazy(X)
         x = validate_data(self, X, dtype=np.float64)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
@@ -527,8 +510,9 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
         stats = class_statistics(x, codes, 1, coordinates=coordinates, sample_weight=weight)
         covariances = None
         if self.covariance_estimator is not None:
-            inside = coordinates.apply(x)
-            covariances = estimated_covariance(self.covariance_estimator, inside, weight)[None]
+            covariances = estimate_covariances(
+                self.covariance_estimator, x, codes, stats, coordinates, weight
+            )
         gaussians = fit_gaussians(stats, shrinkage=shrinkage, covariances=covariances)
         self._coordinates, self._density = coordinates, GaussianDensity.of_class(gaussians, 0)
         self.mean_ = coordinates.restore(gaussians.means[0])
