@@ -17,6 +17,7 @@ from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from genmetric._parallel import row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import cast_finite, check_weights, refuse_lazy, rows_by_class
 from genmetric.density import covariance
@@ -25,8 +26,8 @@ from genmetric.density.covariance import EIGENVALUE_FLOOR, Shrinkage
 from genmetric.density.statistics import ClassStatistics, class_statistics
 
 #: Classes of a smaller absolute weight in Phi, relative to the largest, have no part in it: their
-#: curvature would have to be 1e40 times as large.
-NEGLIGIBLE = 1e-60
+#: curvature would have to be 1e25 times as large.
+NEGLIGIBLE = 1e-40
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,15 @@ class ClassGaussians:
         """Number of classes."""
         return len(self.means)
 
+    def _blocks(self, X: FloatArray) -> list[slice]:
+        """Return classes to treat at once: several if there are few samples; for the cache."""
+        return row_chunks(self.n_classes, 8 * X.size, budget=2**19)
+
     def log_density(self, X: FloatArray) -> FloatArray:
         """Return the log-density of each class at each sample, shape (n_samples, n_classes)."""
         out = np.empty((len(X), self.n_classes))
-        # Several classes at a time if there are few samples; the products should stay in the cache.
-        step = max(1, 2**16 // max(1, X.size))
-        for c in range(0, self.n_classes, step):
-            some = slice(c, c + step)
-            white = (X - self.means[some, None, :]) @ self.whiteners[some]
+        for some in self._blocks(X):
+            white = (X - self.means[some, None]) @ self.whiteners[some]
             out[:, some] = -0.5 * np.einsum("cij,cij->ic", white, white)
         return out + self.log_scales
 
@@ -126,10 +128,12 @@ class ClassGaussians:
         places = np.cumsum(relevant, axis=1) - 1
         n_places = int(places[:, -1].max(initial=0)) + 1
         v, w = np.zeros((n_samples, n_places, n_features)), np.zeros((n_samples, n_places))
-        for c in np.flatnonzero(relevant.any(axis=0)).tolist():
-            rows = np.flatnonzero(relevant[:, c])
-            v[rows, places[rows, c]] = (X[rows] - self.means[c]) @ self.precisions[c]
-            w[rows, places[rows, c]] = weights[rows, c]
+        for some in self._blocks(X):
+            rows, own = np.nonzero(relevant[:, some])
+            if len(rows):
+                at = rows, places[:, some][rows, own]
+                v[at] = ((X - self.means[some, None]) @ self.precisions[some])[own, rows]
+                w[at] = weights[:, some][rows, own]
         base = weights @ self.precisions.reshape(self.n_classes, -1)
         outer = (v * w[:, :, None]).transpose(0, 2, 1) @ v
         return np.asarray(outer - base.reshape(-1, n_features, n_features))
