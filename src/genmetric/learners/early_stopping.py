@@ -1,0 +1,174 @@
+"""L-BFGS that yields its iterates, and the number of iterations by the error of held-out samples."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from genmetric._typing import FloatArray, IntArray
+
+#: Numbers of iterations after which held-out samples are predicted.
+CHECKPOINTS = (0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
+#: A run ends after this number of checkpoints without a lower error.
+PATIENCE = 3
+#: The samples are divided into five parts, which are held out in turn until 1000 samples have been.
+N_FOLDS, N_HELD_OUT = 5, 1000
+
+
+def lbfgs(
+    evaluate: Callable[[FloatArray], tuple[float, FloatArray]],
+    L: FloatArray,
+    metric: FloatArray,
+    tol: float,
+) -> Iterator[tuple[FloatArray, float]]:
+    """Yield L and its value after each iteration, until one lowers the value by less than `tol`.
+
+    Directions are those of L-BFGS over A with L = A·F and FᵀF = `metric`: the first iterations stay
+    near the metric, and directions in which it is small change last. The value is of order one.
+    """
+    value, gradient = evaluate(L)
+    n_kept = int(np.clip(2**21 // L.size, 5, 20))  # 32 MB of steps and changes of the gradient
+    steps: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=n_kept)
+    # The first step is a quarter of the start; both lengths are those of A.
+    length = float(np.sqrt(np.vdot(L, np.linalg.solve(metric, L.T).T))) / 4
+    while gradient.any():
+        rest, shares = gradient, []
+        for step, change, product in reversed(steps):
+            shares.append(float(np.vdot(step, rest)) / product)
+            rest = rest - shares[-1] * change
+        direction = -rest @ metric
+        if steps:
+            step, change, product = steps[-1]
+            direction *= product / float(np.vdot(change @ metric, change))
+        else:
+            direction *= length / np.sqrt(-float(np.vdot(gradient, direction)))
+        for (step, change, product), share in zip(steps, reversed(shares), strict=True):
+            direction -= (share + float(np.vdot(change, direction)) / product) * step
+        found = _line_search(evaluate, L, value, gradient, direction)
+        if found is None:
+            return
+        before, (ahead, value, slopes) = value, found
+        product = float(np.vdot(ahead - L, slopes - gradient))
+        if product > 0:
+            steps.append((ahead - L, slopes - gradient, product))
+        L, gradient = ahead, slopes
+        yield L, value
+        if before - value <= tol * max(before, 1.0):
+            return
+
+
+def _line_search(
+    evaluate: Callable[[FloatArray], tuple[float, FloatArray]],
+    L: FloatArray,
+    value: float,
+    gradient: FloatArray,
+    direction: FloatArray,
+) -> tuple[FloatArray, float, FloatArray] | None:
+    """Return a point that satisfies the weak Wolfe conditions, its value and gradient."""
+    slope = float(np.vdot(gradient, direction))
+    low, high, step = 0.0, np.inf, 1.0
+    for _ in range(20):
+        ahead = L + step * direction
+        found, slopes = evaluate(ahead)
+        excess = found - value - step * slope
+        if not found <= value + 1e-3 * step * slope:
+            high = step
+            # The minimum of the parabola through both values, with the slope at L.
+            guess = -slope * step**2 / (2 * excess) if np.isfinite(excess) else 0.0
+            step = float(np.clip(guess, 0.9 * low + 0.1 * high, 0.5 * (low + high)))
+        elif np.vdot(slopes, direction) < 0.9 * slope:
+            low = step
+            step = 4 * step if high == np.inf else 0.5 * (low + high)
+        else:
+            return ahead, found, slopes
+    return None
+
+
+def held_out_folds(codes: IntArray) -> list[tuple[IntArray, IntArray]]:
+    """Return training and held-out samples of the folds, with similar fractions of each class.
+
+    Consecutive samples of a class stay together, since near copies may follow each other. The only
+    sample of a class is never held out, and every training part has two samples of a class.
+    """
+    order = np.argsort(codes, kind="stable")
+    sizes = np.bincount(codes)
+    rank = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    # Classes smaller than the number of folds start at different folds.
+    number = np.empty(len(codes), int)
+    number[order] = (N_FOLDS * rank // sizes[codes[order]] + codes[order]) % N_FOLDS
+    number[sizes[codes] == 1] = -1
+    folds: list[tuple[IntArray, IntArray]] = []
+    for fold in range(N_FOLDS):
+        train, held_out = np.flatnonzero(number != fold), np.flatnonzero(number == fold)
+        enough = sum(len(rows) for _, rows in folds) >= N_HELD_OUT
+        if len(held_out) and not enough and len(train) > 2 and np.bincount(codes[train]).max() > 1:
+            folds.append((train, held_out))
+    return folds
+
+
+def select_n_iter(
+    runs: Iterable[tuple[Iterator[FloatArray], Callable[[FloatArray], FloatArray], FloatArray]],
+    default_n_iter: int,
+    max_iter: int,
+) -> tuple[int, FloatArray, list[FloatArray]]:
+    """Select the number of iterations with the lowest error of held-out samples.
+
+    Errors of adjacent checkpoints are averaged with weights 1/4, 1/2 and 1/4. The error of a few
+    hundred samples is noisy and the path is often flat, so the default number is only replaced if
+    the difference exceeds its standard error.
+
+    Parameters
+    ----------
+    runs : iterable of tuple
+        For each fold: the factors L after 0, 1, ... iterations; a function from L to the errors of
+        the held-out samples; and the weights of these samples.
+    default_n_iter, max_iter : int
+        Number of iterations that is kept if no other is clearly better, and the largest number.
+
+    Returns
+    -------
+    n_iter : int
+        The selected number.
+    path : ndarray of shape (n_checkpoints, 2)
+        Numbers of iterations and mean errors after them; without rows if there are no runs.
+    metrics : list of ndarray
+        Metric of each run after `n_iter` iterations.
+    """
+    checkpoints = np.array([n for n in CHECKPOINTS if n < max_iter] + [max_iter])
+    default = int(np.searchsorted(checkpoints, min(default_n_iter, max_iter)))
+    paths, factors, weights = [], [], []
+    for iterates, errors, weight in runs:
+        path: list[FloatArray] = []
+        kept: list[FloatArray] = []
+        for n_iter, L in enumerate(iterates):
+            if n_iter != checkpoints[len(path)]:
+                continue
+            path.append(errors(L))
+            kept.append(L)
+            waited = len(path) - 1 - int(np.argmin([e.mean() for e in path]))
+            patient = waited < PATIENCE or len(path) <= default + PATIENCE
+            if len(path) == len(checkpoints) or not patient:
+                break
+        paths.append(path)
+        factors.append(kept)
+        weights.append(weight)
+    if not paths:
+        return int(checkpoints[default]), np.empty((0, 2)), []
+    # A run that ended early keeps its last error and its last metric.
+    n_checkpoints = max(default + 1, *map(len, paths))
+    loss = np.array(
+        [np.hstack([p[min(c, len(p) - 1)] for p in paths]) for c in range(n_checkpoints)]
+    )
+    w = np.concatenate(weights) / np.concatenate(weights).sum()
+    mean = loss @ w
+    padded = np.pad(mean, 1, mode="edge")
+    smooth = padded[:-2] / 4 + mean / 2 + padded[2:] / 4
+    best = int(np.argmin(smooth))
+    difference = loss[default] - loss[best]
+    stderr = np.sqrt(((w * (difference - w @ difference)) ** 2).sum())
+    chosen = best if smooth[default] - smooth[best] > stderr else default
+    metrics = [kept[min(chosen, len(kept) - 1)] for kept in factors]
+    table = np.column_stack([checkpoints[:n_checkpoints], mean])
+    return int(checkpoints[chosen]), table, [L.T @ L for L in metrics]
