@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric._validation import rows_by_class
 from genmetric.density.coordinates import Coordinates
 from genmetric.density.covariance import (
     EIGENVALUE_FLOOR,
@@ -88,30 +88,18 @@ class LowRankGaussians:
         With :math:`e = x - \mu_c` the exponent is :math:`-\frac{1}{2\alpha_c}(|e|^2 - |K_c e|^2)`.
         The result has the precision of the models.
         """
-        last = np.flatnonzero(self.blocks == len(self.starts) - 2)
-        shared = last if len(last) > 1 else last[:0]
+        shared = self.blocks == len(self.starts) - 2
         square = np.einsum("ij,ij->i", self.means, self.means) - 2 * (X @ self.means.T)
         square += np.einsum("ij,ij->i", X, X)[:, None]
-        n_own = self.starts[-2] if len(shared) else self.starts[-1]
+        n_own = self.starts[-2]
         if n_own:
             along = X @ self.axes[:n_own].T
             along -= self.offsets[:n_own]
             along *= along
-            own = self.ranks > 0
-            own[shared] = False
-            filled = np.flatnonzero(own)
-            filled = filled[np.argsort(self.blocks[filled], kind="stable")]
-            # Without a copy of `square` if all classes have axes.
-            whole = np.array_equal(filled, np.arange(self.n_classes))
-            target = slice(None) if whole else filled
-            rank = n_own // len(filled)
-            if rank <= 4 and (self.ranks[filled] == rank).all():
-                for k in range(rank):  # sums of short segments are slow
-                    square[:, target] -= along[:, k::rank]
-            else:
-                starts = self.starts[self.blocks[filled]]
-                square[:, target] -= np.add.reduceat(along, starts, axis=1)
-        if len(shared) and n_own < len(self.axes):
+            own = (self.ranks > 0) & ~shared
+            starts = self.starts[self.blocks[own]]
+            square[:, own] -= np.add.reduceat(along, starts, axis=1)
+        if n_own < len(self.axes):
             K = self.axes[n_own:]
             x, mu = X @ K.T, self.means[shared] @ K.T
             inside = np.einsum("ij,ij->i", x, x)[:, None] + np.einsum("ij,ij->i", mu, mu)
@@ -194,25 +182,26 @@ def _class_spectra(
     """
     n_features = X.shape[1]
     moments, means = np.zeros((4, n_classes)), np.zeros((n_classes, n_features))
-    scatter = np.zeros((n_features, n_features))
+    order = np.argsort(codes, kind="stable")
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight[order]
+    E = coordinates.apply(X[order])
+    edges = np.searchsorted(codes[order], np.arange(n_classes + 1))
     spectra: list[tuple[FloatArray, FloatArray]] = []
-    for c, rows in enumerate(rows_by_class(codes, n_classes)):
-        w = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
-        e = coordinates.apply(X[rows])
+    for c, (start, stop) in enumerate(pairwise(edges)):
+        e, w = E[start:stop], weight[start:stop]
         for _ in range(2):  # the second step removes the mean that rounding leaves
             shift = w @ e / w.sum()
             means[c] += shift
             e -= shift
         fourth = w @ np.einsum("ij,ij->i", e, e) ** 2
         e *= np.sqrt(w)[:, None]
-        scatter += e.T @ e
         if len(e) > n_features:  # the triangular factor has the same singular values and axes
             e = np.asarray(np.linalg.qr(e, mode="r"))
         _, singular, axes = np.linalg.svd(e, full_matrices=False)
         variances = singular**2 / w.sum()
         moments[:, c] = w.sum(), variances.sum(), variances @ variances, fourth
         spectra.append((variances, axes))
-    return moments, means, scatter, spectra
+    return moments, means, E.T @ E, spectra
 
 
 def fit_low_rank_gaussians(
@@ -258,8 +247,6 @@ def fit_low_rank_gaussians(
         X, codes, n_classes, coordinates, sample_weight
     )
     count, traces, _, fourth = moments
-    if not (np.isfinite(means).all() and np.isfinite(traces).all()):
-        raise ValueError("A class mean or covariance is not finite. Check X for very large values.")
     zero = np.zeros((1, n_features))
     sums = count.sum(keepdims=True), zero, scatter[None], zero, fourth.sum(keepdims=True)
     pooled, e = ClassStatistics(*sums), means - count @ means / count.sum()

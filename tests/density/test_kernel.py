@@ -1,10 +1,12 @@
+"""Kernel density of the KDE weights: sums and bandwidth against loops and scikit-learn."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import KernelDensity
 
-from genmetric.density._kernel_density import fit_rate, kernel_sums
+from genmetric.density.kernel import fit_rate, kernel_sums
 
 
 def naive_sums(points, references, rate, weights, own):
@@ -61,7 +63,7 @@ def test_same_bits_for_every_number_of_threads(rng):
     assert np.array_equal(one.variance, four.variance)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10**6), n_features=st.integers(1, 5), size=st.floats(1e-3, 1e3))
 def test_the_rate_maximises_the_likelihood(seed, n_features, size):
     rng = np.random.default_rng(seed)
@@ -71,7 +73,7 @@ def test_the_rate_maximises_the_likelihood(seed, n_features, size):
     w = np.ones(len(z))
     fit = fit_rate(z, z, point_weights=w, weights=w, own=np.arange(len(z)))
     best = naive_likelihood(z, fit.rate)
-    rates = fit.rate * np.exp(np.linspace(-0.5, 0.5, 21))
+    rates = fit.rate * np.exp(np.linspace(-0.5, 0.5, 9))
     assert best >= max(naive_likelihood(z, rate) for rate in rates) - 1e-5
     log_sum, _, _ = naive_sums(z, z, fit.rate, w, np.arange(len(z)))
     np.testing.assert_allclose(fit.sums.log_sum, log_sum, rtol=1e-8, atol=1e-8)
@@ -84,7 +86,7 @@ def test_initial_grid_finds_the_larger_of_two_maxima():
     z = np.vstack([far, far[:20] + 1e-3 * rng.standard_normal((20, 2))])
     w = np.ones(len(z))
     fit = fit_rate(z, z, point_weights=w, weights=w, own=np.arange(len(z)))
-    rates = np.exp(np.linspace(-6, 16, 45))
+    rates = np.exp(np.linspace(-6, 16, 15))
     assert naive_likelihood(z, fit.rate) >= max(naive_likelihood(z, r) for r in rates) - 1e-2
 
 
@@ -111,7 +113,7 @@ def test_held_out_samples_select_the_rate(rng):
         log_sum, _, _ = naive_sums(beside, z, rate, np.ones(80), None)
         return log_sum.sum() + 40 * np.log(rate)
 
-    rates = fit.rate * np.exp(np.linspace(-0.5, 0.5, 21))
+    rates = fit.rate * np.exp(np.linspace(-0.5, 0.5, 9))
     assert likelihood(fit.rate) >= max(likelihood(rate) for rate in rates) - 1e-5
 
 
@@ -123,14 +125,14 @@ def test_constant_features_do_not_narrow_the_kernel(rng):
     assert fit_rate(wide, wide, **options).rate == pytest.approx(fit_rate(z, z, **options).rate)
 
 
-def test_a_warm_start_takes_few_passes(rng):
+def test_a_warm_start_finds_the_same_rate(rng):
     z = rng.standard_normal((200, 3))
     w = np.ones(200)
     options = {"point_weights": w, "weights": w, "own": np.arange(200)}
     cold = fit_rate(z, z, **options)
-    warm = fit_rate(z, z, start=cold.rate * 1.05, **options)
-    assert warm.rate == pytest.approx(cold.rate, rel=1e-3)
-    assert warm.n_passes <= min(4, cold.n_passes)
+    for factor in (0.5, 1.05, 4.0):
+        warm = fit_rate(z, z, start=cold.rate * factor, **options)
+        assert warm.rate == pytest.approx(cold.rate, rel=1e-3)
 
 
 @pytest.mark.parametrize("jitter", [1e-4, 1e-9, 1e-13])
