@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from genmetric._text import print_progress
 from genmetric._typing import FloatArray, IntArray
 from genmetric._validation import warn_user
+from genmetric.geometry.factor import rank_limited_factor, symmetric_root
 
 #: Value and gradient as a function of L.
 Evaluate: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -93,28 +94,6 @@ def _line_search(
     return None
 
 
-def descend(
-    estimator: Any, iterates: Iterates, max_iter: int, scale: float
-) -> tuple[FloatArray, int]:
-    """Run the iterations of a fit with its `verbose` and `callback`; return L and their number."""
-    name = type(estimator).__name__
-    for n_iter, (L, value) in enumerate(iterates):
-        if n_iter > 0 and estimator.verbose:
-            print_progress(name, f"iteration {n_iter}: objective {value:.6g}")
-        stop = estimator.callback is not None and n_iter > 0
-        if stop and estimator.callback((L / scale).ravel(), n_iter):
-            break
-        if n_iter == max_iter:
-            if not estimator.early_stopping:
-                warn_user(
-                    f"{name} did not converge in max_iter={max_iter} iterations. Increase max_iter "
-                    "or tol.",
-                    ConvergenceWarning,
-                )
-            break
-    return L, n_iter
-
-
 def held_out_folds(codes: IntArray) -> list[tuple[IntArray, IntArray]]:
     """Return training and held-out samples of the folds, with similar fractions of each class.
 
@@ -135,6 +114,57 @@ def held_out_folds(codes: IntArray) -> list[tuple[IntArray, IntArray]]:
         if len(held_out) and not enough and len(train) > 2 and np.bincount(codes[train]).max() > 1:
             folds.append((train, held_out))
     return folds
+
+
+def train(
+    estimator: Any,
+    iterates: Iterates,
+    runs: Iterable[Run],
+    x: FloatArray,
+    scale: float,
+    default: int | None = None,
+) -> tuple[FloatArray, int, FloatArray]:
+    """Iterate until convergence, or as often as held-out samples say, with early stopping.
+
+    The result is then the average of the metrics of the validation runs and of the run on all
+    samples `x`, which varies less than a single one. Returns its factor, the number of iterations,
+    and the path of :func:`select_n_iter`. The `callback` is called with L / `scale`.
+    """
+    name, max_iter = type(estimator).__name__, int(estimator.max_iter)
+    path, metrics = np.empty((0, 2)), []
+    if estimator.early_stopping:
+        max_iter, path, metrics = select_n_iter(runs, max_iter, default)
+    for n_iter, (L, value) in enumerate(iterates):
+        if n_iter > 0 and estimator.verbose:
+            print_progress(name, f"iteration {n_iter}: objective {value:.6g}")
+        stop = n_iter > 0 and estimator.callback is not None
+        if stop and estimator.callback((L / scale).ravel(), n_iter):
+            break
+        if n_iter == max_iter:
+            if not estimator.early_stopping:
+                warn_user(
+                    f"{name} did not converge in max_iter={max_iter} iterations. Increase max_iter "
+                    "or tol.",
+                    ConvergenceWarning,
+                )
+            break
+    if len(metrics) > 1:
+        L = factor(np.mean([*metrics, L.T @ L], axis=0), len(L), x)
+    return L, n_iter, path
+
+
+def factor(
+    metric: FloatArray, n_components: int, x: FloatArray, weights: FloatArray | None = None
+) -> FloatArray:
+    """Return the root of a metric, or the leading principal components of samples in its space."""
+    if n_components == len(metric):
+        return symmetric_root(metric)
+    return rank_limited_factor(metric, n_components, covariance(x, weights))
+
+
+def covariance(x: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Compute the weighted covariance of samples."""
+    return np.atleast_2d(np.cov(x, rowvar=False, ddof=0, aweights=weights))
 
 
 def select_n_iter(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -38,8 +39,15 @@ from genmetric._validation import (
 )
 from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density.coordinates import Coordinates
-from genmetric.geometry.factor import rank_limited_factor, symmetric_root
-from genmetric.learners.early_stopping import Run, descend, held_out_folds, lbfgs, select_n_iter
+from genmetric.geometry.factor import symmetric_root
+from genmetric.learners.early_stopping import (
+    Run,
+    covariance,
+    factor,
+    held_out_folds,
+    lbfgs,
+    train,
+)
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.lmnn_objective import Loss, Objective, target_neighbors
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
@@ -294,13 +302,8 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         resume_from = getattr(self, "components_", None) if self.warm_start else None
         data, self.classes_, coordinates = self._validate(X, y, sample_weight)
         with one_blas_thread():
-            n_iter, path, validated = int(self.max_iter), np.empty((0, 2)), []
             folds = held_out_folds(data[1]) if self.early_stopping else []
-            init, metrics = self._select_init(data, folds)
-            if self.early_stopping:
-                runs = self._validation_runs(data, folds, init, metrics, coordinates)
-                # Eleven iterations, unless another number is better by more than a standard error.
-                n_iter, path, validated = select_n_iter(runs, n_iter, default=11)
+            init, inits = self._select_init(data, folds)
             objective, L, metric = self._start(data, init, coordinates)
             if resume_from is not None:
                 if resume_from.shape != L.shape:
@@ -310,15 +313,16 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                     )
                 L = resume_from * coordinates.scale
             iterates = minimize(objective, L, metric, self.tol)
-            L, self.n_iter_ = descend(self, iterates, n_iter, coordinates.scale)
-            if len(validated) > 1:
-                L = factor(np.mean([*validated, L.T @ L], axis=0), len(L), data[0])
+            runs = self._validation_runs(data, folds, inits, coordinates)
+            # Eleven iterations, unless another number is better by more than a standard error.
+            L, self.n_iter_, self.validation_path_ = train(
+                self, iterates, runs, data[0], coordinates.scale, default=11
+            )
             objective.exact(L)
         self.components_ = L / coordinates.scale
         self.metric_ = self.components_.T @ self.components_
         self.objective_ = objective.value
         self.init_ = init if isinstance(init, str) else None
-        self.validation_path_ = path
         return self
 
     def _validate(
@@ -351,87 +355,77 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             )
         small = sizes <= self.n_neighbors
         if small.any():
-            names = f"Classes {classes[small].tolist()} have {sizes[small].tolist()} samples"
-            if small.sum() > 20:
-                names = f"{small.sum()} of {len(small)} classes have {sizes[small].min()} to "
-                names += f"{sizes[small].max()} samples"
+            names, numbers = (reprlib.repr(a[small].tolist()) for a in (classes, sizes))
             warn_user(
-                f"{names}, too few for n_neighbors={self.n_neighbors} targets per sample: their "
-                "samples have fewer targets. Lower n_neighbors, or merge small classes.",
+                f"Classes {names} have {numbers} samples, too few for n_neighbors="
+                f"{self.n_neighbors} targets per sample: their samples have fewer targets. Lower "
+                "n_neighbors, or merge small classes."
             )
         order = np.argsort(codes, kind="stable")
         coordinates = Coordinates.of(x)
         data = coordinates.apply(x[order]), codes[order], weights[order] / weights.mean()
         return data, classes, coordinates
 
-    def _select_init(self, data: Samples, folds: Folds) -> tuple[Any, list[FloatArray | None]]:
+    def _select_init(self, data: Samples, folds: Folds) -> tuple[Any, list[Any]]:
         """Select the closed form of "auto" by the error of held-out samples, before any iteration.
 
-        Returns `init` and its metric for each fold, None if it was not computed. The selection
-        helps with few samples; with a single fold it would take a third of the time of a fit.
+        Returns `init` for all samples and for each fold. The selection helps with few samples; with
+        a single fold it would take a third of the time of a fit.
         """
-        if not (isinstance(self.init, str) and self.init == "auto"):
-            return self.init, [None] * len(folds)
-        x, codes, weights = data
-        if codes[-1] >= 50 or len(folds) < 2:
+        init, (x, codes, weights) = self.init, data
+        if isinstance(init, str) and init == "auto":
             # Covariances of many classes with few samples are poor, and take memory.
-            return "lda" if codes[-1] >= 50 else CLOSED_FORMS[0], [None] * len(folds)
-        errors = dict.fromkeys(CLOSED_FORMS, 0.0)
-        metrics: dict[str, list[FloatArray | None]] = {name: [] for name in CLOSED_FORMS}
-        for train, held_out in folds:
-            part = x[train], codes[train], weights[train]
-            for name, metric in closed_forms(part, self.n_jobs).items():
-                L = factor(metric, self.n_components, x[train], weights[train])
-                wrong = vote_errors(L, x, codes, train, held_out, self.n_jobs)
-                errors[name] += float(weights[held_out] @ wrong)
-                metrics[name].append(metric)
-        best = min(CLOSED_FORMS, key=errors.__getitem__)
-        if self.verbose:
-            print_progress("LMNN", f"initial metric {best!r}")
-        return best, metrics[best]
+            init = "lda" if codes[-1] >= 50 else CLOSED_FORMS[0]
+            if codes[-1] < 50 and len(folds) > 1:
+                errors = dict.fromkeys(CLOSED_FORMS, 0.0)
+                inits: dict[str, list[FloatArray]] = {name: [] for name in CLOSED_FORMS}
+                for train_rows, held_out in folds:
+                    part = x[train_rows], codes[train_rows], weights[train_rows]
+                    for name, metric in closed_forms(part, self.n_jobs).items():
+                        inits[name].append(symmetric_root(metric))
+                        L, _ = start(inits[name][-1], part[0], part[2], self.n_components)
+                        wrong = vote_errors(L, x, codes, train_rows, held_out, self.n_jobs)
+                        errors[name] += float(weights[held_out] @ wrong)
+                init = min(CLOSED_FORMS, key=errors.__getitem__)
+                if self.verbose:
+                    print_progress("LMNN", f"initial metric {init!r}")
+                return init, inits[init]
+        return init, [init] * len(folds)
 
     def _validation_runs(
-        self,
-        data: Samples,
-        folds: Folds,
-        init: Any,
-        metrics: list[FloatArray | None],
-        coordinates: Coordinates,
+        self, data: Samples, folds: Folds, inits: list[Any], coordinates: Coordinates
     ) -> Iterator[Run]:
         """Yield the iterates of each fold, and the errors and weights of its held-out samples."""
         x, codes, weights = data
-        for (train, held_out), known in zip(folds, metrics, strict=True):
-            part = x[train], codes[train], weights[train]
-            iterates = minimize(*self._start(part, init, coordinates, known), self.tol)
-            rows = {"x": x, "codes": codes, "train": train, "held_out": held_out}
-            errors = partial(vote_errors, **rows, n_jobs=self.n_jobs)
+        for (rows, held_out), init in zip(folds, inits, strict=True):
+            part = x[rows], codes[rows], weights[rows]
+            iterates = minimize(*self._start(part, init, coordinates), self.tol)
+            options: Any = {"x": x, "codes": codes, "train": rows, "held_out": held_out}
+            errors = partial(vote_errors, **options, n_jobs=self.n_jobs)
             yield iterates, errors, weights[held_out]
 
     def _start(
-        self, data: Samples, init: Any, coordinates: Coordinates, metric: FloatArray | None = None
+        self, data: Samples, init: Any, coordinates: Coordinates
     ) -> tuple[Objective, FloatArray, FloatArray]:
         """Return the objective, its start L, and the metric in whose space the iterations move."""
         x, codes, weights = data
         if hasattr(init, "fit"):
-            init = components_of(init, coordinates.restore(x), codes, weights, self.n_components)
-        if isinstance(init, str) and init in CLOSED_FORMS and metric is None:
-            metric = closed_forms(data, self.n_jobs, init)[init]
+            init = components_of(init, coordinates.restore(x), codes, weights)
+        elif isinstance(init, str) and init in CLOSED_FORMS:
+            init = symmetric_root(closed_forms(data, self.n_jobs, init)[init])
         elif isinstance(init, str) and init == "lda":
-            metric = whitening(x, codes, weights)
-        if metric is None:
-            L, metric = initial_factor(init, x, weights, self.n_components, self.random_state)
-        else:
-            L = factor(metric, self.n_components, x, weights)
-        L = L / np.abs(L).max()
+            init = symmetric_root(whitening(x, codes, weights))
+        elif isinstance(init, str):
+            init = named_factor(init, x.shape[1], self.n_components, self.random_state)
+        L, metric = start(init, x, weights, self.n_components)
         k = min(int(self.n_neighbors), int(np.bincount(codes).max()) - 1)
         targets = target_neighbors(x @ L.T, codes, k)
         options: Any = {"push": self.push, "loss": self.loss, "n_jobs": self.n_jobs}
         objective = Objective(x, codes, targets, weights, **options)
-        L = L * best_scale(objective, L)
-        if self.early_stopping:
-            return objective, L, positive_definite(metric, 1e-12)
-        # In this space the minimisation is fastest: the pull is the squared norm of A, L = A·F.
-        return objective, L, np.linalg.inv(positive_definite(objective.scatter, 1e-8))
+        if not self.early_stopping:
+            # In this space the minimisation is fastest: the pull is the squared norm of A, L = A·F.
+            metric = np.linalg.inv(positive_definite(objective.scatter, 1e-8))
+        return objective, L * best_scale(objective, L), metric
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -513,10 +507,8 @@ def whitening(x: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray
     return np.linalg.inv(positive_definite(pooled, 1e-8))
 
 
-def components_of(
-    init: Any, X: FloatArray, codes: IntArray, weights: FloatArray, n_components: int | None
-) -> FloatArray:
-    """Return `components_` of an estimator, fitted if necessary, with its rank reduced."""
+def components_of(init: Any, X: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
+    """Return `components_` of an estimator, fitted if necessary."""
     if not hasattr(init, "components_"):
         weighted = has_fit_parameter(init, "sample_weight")
         options = {"sample_weight": weights} if weighted else {}
@@ -526,52 +518,34 @@ def components_of(
             f"init={init!r} has no components_ after fit. Pass a metric that has them, such as "
             "GenerativeMetric(), or the factor as an array."
         )
-    L = check_array(init.components_, dtype=np.float64, input_name="init.components_")
-    if n_components is None or len(L) <= n_components or L.shape[1] != X.shape[1]:
-        return np.asarray(L)
-    L = L / np.abs(L).max()
-    return rank_limited_factor(L.T @ L, n_components, covariance(X, weights))
+    return np.asarray(init.components_)
 
 
-def initial_factor(
-    init: Any, x: FloatArray, weights: FloatArray, n_components: int | None, random_state: Any
-) -> tuple[FloatArray, FloatArray]:
-    """Return the factor "identity", "pca", "random" or a given one, and a metric to move in."""
-    n_features = x.shape[1]
-    shape = n_components or n_features, n_features
-    if isinstance(init, str):
-        if init == "pca":
-            return factor(np.eye(n_features), n_components, x, weights), np.eye(n_features)
-        rng = check_random_state(random_state)
-        L = np.eye(*shape) if init == "identity" else rng.standard_normal(shape)
-    else:
-        L = check_array(init, dtype=np.float64, input_name="init")
-    n_rows = n_components or min(len(L), n_features)
-    if L.shape != (n_rows, n_features) or not L.any():
-        raise ValueError(
-            f"init must be a matrix of {n_components or 'n_components'} rows and {n_features} "
-            f"columns, the features of X, with at most {n_features} rows and not all zero; got "
-            f"shape {L.shape}. Change init or n_components."
-        )
-    unit = L / np.abs(L).max()
-    return L, unit.T @ unit if len(L) == n_features else np.eye(n_features)
-
-
-def factor(
-    metric: FloatArray,
-    n_components: int | None,
-    x: FloatArray,
-    weights: FloatArray | None = None,
+def named_factor(
+    init: str, n_features: int, n_components: int | None, random_state: Any
 ) -> FloatArray:
-    """Return the root of a metric, or the leading principal components of samples in its space."""
-    if n_components is None or n_components == len(metric):
-        return symmetric_root(metric)
-    return rank_limited_factor(metric, n_components, covariance(x, weights))
+    """Return the factor "identity", "random" or, before its rank is reduced, "pca"."""
+    shape = n_components or n_features, n_features
+    if init == "random":
+        return check_random_state(random_state).standard_normal(shape)
+    return np.eye(*(shape if init == "identity" else (n_features, n_features)))
 
 
-def covariance(x: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """Compute the weighted covariance of samples."""
-    return np.atleast_2d(np.cov(x, rowvar=False, ddof=0, aweights=weights))
+def start(
+    init: ArrayLike, x: FloatArray, weights: FloatArray, n_components: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return a factor with the rank reduced, and the metric in whose space iterations move."""
+    F, n_features = check_array(init, dtype=np.float64, input_name="init"), x.shape[1]
+    if F.shape[1] != n_features or not (n_components or 1) <= len(F) <= n_features or not F.any():
+        raise ValueError(
+            f"init must be a matrix with {n_features} columns, the features of X, and "
+            f"{n_components or 1} to {n_features} rows, not all zero; got shape {F.shape}. Change "
+            "init or n_components."
+        )
+    F = F / np.abs(F).max()
+    L = F if n_components is None else factor(F.T @ F, n_components, x, weights)
+    whole = len(F) == n_features
+    return L, positive_definite(F.T @ F if whole else np.eye(n_features), 1e-12)
 
 
 def positive_definite(matrix: FloatArray, floor: float) -> FloatArray:

@@ -30,10 +30,11 @@ from genmetric._validation import (
 )
 from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import symmetric_root
 from genmetric.learners._regression_metric import GenerativeRegressionMetric
-from genmetric.learners.early_stopping import Run, descend, held_out_folds, lbfgs, select_n_iter
+from genmetric.learners.early_stopping import Run, held_out_folds, lbfgs, train
 from genmetric.learners.generative import GenerativeMetric
-from genmetric.learners.lmnn import factor, initial_factor, positive_definite
+from genmetric.learners.lmnn import named_factor, start
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 
 #: Samples, centred and scaled; targets of mean zero and variance one; weights.
@@ -230,20 +231,14 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         coordinates = Coordinates.of(x)
         data = coordinates.apply(x), (targets - center) / spread, weights
         with one_blas_thread():
-            n_iter, path, validated = int(self.max_iter), np.empty((0, 2)), []
-            if self.early_stopping:
-                runs = self._validation_runs(data, coordinates.scale)
-                n_iter, path, validated = select_n_iter(runs, n_iter)
             iterates = self._iterates(data, coordinates.scale)
-            L, done = descend(self, iterates, n_iter, coordinates.scale)
-            if len(validated) > 1:
-                L = factor(np.mean([*validated, L.T @ L], axis=0), len(L), data[0], weights)
+            runs = self._validation_runs(data, coordinates.scale)
+            L, done, self.validation_path_ = train(self, iterates, runs, data[0], coordinates.scale)
             error, _ = mlkr_objective(L, *data[:2], sample_weight=weights, n_jobs=self.n_jobs)
         self.components_ = L / coordinates.scale
         self.metric_ = self.components_.T @ self.components_
         self.loo_error_ = error / weights.sum() * spread**2
         self.n_iter_ = max(1, done)  # scikit-learn's checks require one
-        self.validation_path_ = path
         return self
 
     def _validation_runs(self, data: Samples, scale: float) -> Iterator[Run]:
@@ -262,20 +257,19 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     def _iterates(self, data: Samples, scale: float) -> Iterator[tuple[FloatArray, float]]:
         """Yield the start and the factor after each iteration, with the relative error."""
         x, y, weights = data
-        if isinstance(self.init, str) and self.init == "auto":
-            metric = self._closed_form(data)
-            L = factor(metric, self.n_components, x, weights)
-        else:
-            options = self.n_components, self.random_state
-            L, metric = initial_factor(self.init, x, weights, *options)
-        metric = positive_definite(metric, 1e-12)
+        init = self.init
+        if isinstance(init, str) and init == "auto":
+            init = symmetric_root(self._closed_form(data))
+        elif isinstance(init, str):
+            init = named_factor(init, x.shape[1], self.n_components, self.random_state)
+        L, metric = start(init, x, weights, self.n_components)
 
         def evaluate(L: FloatArray) -> tuple[float, FloatArray]:
             found = mlkr_objective(L, x, y, sample_weight=weights, n_jobs=self.n_jobs)
             return found[0] / weights.sum(), found[1] / weights.sum()
 
         if not isinstance(self.init, str):
-            L = L * scale
+            L = L * (scale * np.abs(self.init).max())
         else:
             L = L * best_bandwidth_scale(L, x, y, weights)
             if not self.early_stopping:
