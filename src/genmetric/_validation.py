@@ -301,7 +301,7 @@ def check_weights(
         if allow_zero_sum:
             return weights
         raise ValueError(f"{name} is zero for all samples. At least one weight must be positive.")
-    if not 1e-100 <= weights.max() * len(weights) <= 1e100:
+    if not 1e-100 <= weights.max() <= 1e100:
         raise ValueError(
             f"{name} has weights of up to {weights.max():g}, whose sums leave the range of float64. "
             "Multiply the weights by a constant."
