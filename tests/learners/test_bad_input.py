@@ -186,7 +186,7 @@ def test_priors_that_are_not_numbers(priors):
 
 
 def test_invalid_models():
-    with pytest.raises(ValueError, match="covariance_estimator must be .*got 'oas'"):
+    with pytest.raises(ValueError, match=r"covariance_estimator must be .*got 'oas'"):
         GenerativeMetric(class_model=GaussianModel(covariance_estimator="oas")).fit(X, Y)
     with pytest.raises(TypeError, match=r"class_model=3 has no method fit, log_density"):
         GenerativeMetric(class_model=3).fit(X, Y)

@@ -57,6 +57,8 @@ def test_batches_streams_and_merged_streams_equal_fit(params):
     np.testing.assert_array_equal(right.metric_, before)
 
 
+# Streams begin with few samples of each class.
+@pytest.mark.filterwarnings("ignore:Classes .* have a single sample:UserWarning")
 @settings(max_examples=15)
 @given(
     cuts=st.sets(st.integers(1, 149), max_size=6),
