@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,13 +18,12 @@ from genmetric.tables.dates import choose_dates, date_features, date_parts, pars
 from genmetric.tables.numbers import (
     LARGEST_NUMBER,
     NUMBER_FRACTION,
+    PARSERS,
     PLAIN,
     NumberFormat,
     choose_format,
     count_units,
     is_limit,
-    parse_pair,
-    parse_range,
 )
 
 pd = import_optional("pandas", "cli")
@@ -77,12 +78,6 @@ class Words:
         found = np.bincount(self.codes[self.codes >= 0], minlength=len(self.texts))
         return Counter(dict(zip(self.texts, found.tolist(), strict=True)))
 
-    def rows(self, texts: Iterable[str]) -> IntArray:
-        """Return the rows whose text is one of `texts`."""
-        wanted = set(texts)
-        found = [i for i, text in enumerate(self.texts) if text in wanted]
-        return np.flatnonzero(np.isin(self.codes, found))
-
     def spread(self, values: AnyArray) -> AnyArray:
         """Return the value of each row from one value per distinct text."""
         missing = np.full((1, *values.shape[1:]), np.nan)
@@ -100,16 +95,12 @@ def read_cells(series: Any, na_values: Iterable[str] = ()) -> Any:
         if isinstance(kinds, Words):
             return Words(kinds.texts, np.append(kinds.codes, -1)[codes])
         series = series.astype(object)
-    kind = {"i": "integer", "u": "integer", "f": "floating", "b": "boolean", "M": "datetime"}.get(
-        getattr(series.dtype, "kind", "O"), ""
-    )
-    if not kind or (kind == "boolean" and series.isna().any()):
-        kind = pd.api.types.infer_dtype(series, skipna=True)
-        kind = "string" if kind == "boolean" and series.isna().any() else kind
+    kind = pd.api.types.infer_dtype(series, skipna=True)
     if kind in ("integer", "floating", "mixed-integer-float", "decimal"):
         return _floats(series, na_values)
     if kind == "boolean":
-        return series.to_numpy(dtype=bool)
+        gaps = series.isna().any()
+        return _words(series.astype(object), na_values) if gaps else series.to_numpy(dtype=bool)
     if kind in ("datetime", "datetime64", "date"):
         moments = pd.to_datetime(series, errors="coerce", utc=True).dt.tz_localize(None)
         return moments.to_numpy(dtype="datetime64[us]")
@@ -119,7 +110,7 @@ def read_cells(series: Any, na_values: Iterable[str] = ()) -> Any:
         present = [value for value in series if not _is_missing(value)]
         if any(isinstance(value, (dict, list, tuple, np.ndarray, bytes)) for value in present):
             return np.array([*series, None], dtype=object)[:-1]
-        series = series.map(_text, na_action="ignore")
+        series = series.map(as_text, na_action="ignore")
     return _words(series, na_values)
 
 
@@ -153,7 +144,7 @@ def _is_missing(value: Any) -> bool:
     return isinstance(found, (bool, np.bool_)) and bool(found)
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Return a cell as text; whole floats lose their ".0"."""
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
     return str(int(value) if whole else value)
@@ -164,7 +155,7 @@ def as_words(cells: Any) -> Words:
     if isinstance(cells, Words):
         return cells
     values = pd.Series(cells)
-    return _words(values.map(_text, na_action="ignore").astype(object), ())
+    return _words(values.map(as_text, na_action="ignore").astype(object), ())
 
 
 def rarest(n_rows: int) -> int:
@@ -181,27 +172,19 @@ def left_out(name: str, reason: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "kind": "left out", "reason": reason, "n_missing": 0, **more}
 
 
-def _used(name: str, kind: str, reason: str, missing: AnyArray, **more: Any) -> dict[str, Any]:
+def _used(name: str, kind: str, reason: str, missing: AnyArray, **how: Any) -> dict[str, Any]:
     """Return the decision to use a column; `missing` marks its gaps."""
     indicator = kind != "category" and missing.mean() > INDICATOR_FRACTION
     decision = {"name": name, "kind": kind, "reason": reason, "n_missing": int(missing.sum())}
-    return {**decision, "indicator": bool(indicator), **more}
+    return {**decision, "indicator": bool(indicator), **how}
 
 
 @dataclass
 class Decider:
     """Decides what columns are, and collects notes for the user.
 
-    Attributes
-    ----------
-    decimal, thousands : str or None
-        Separators that the caller settled.
-    table_decimal : str or None
-        Decimal separator that clear columns show; it settles doubtful ones.
-    label : callable
-        Names the place of a row, such as "line 57".
-    notes : list of str
-        Sentences about what was decided.
+    `decimal` and `thousands` are separators that the caller settled, `label` names the place of a
+    row, such as "line 57", and `table_decimal` settles columns in doubt.
     """
 
     decimal: str | None
@@ -214,12 +197,11 @@ class Decider:
         """Find the decimal separator that all clear columns with separators agree on."""
         found = set()
         for cells in columns:
-            if not isinstance(cells, Words) or not any(re.search("[.,]", t) for t in cells.texts):
-                continue
-            counts = cells.counts
-            format_, n_read, other = choose_format(counts, self.decimal, self.thousands)
-            if other is None and n_read >= NUMBER_FRACTION * counts.total() > 0:
-                found.add(format_.decimal)
+            if isinstance(cells, Words) and any("," in t or "." in t for t in cells.texts):
+                counts = cells.counts
+                format_, n_read, other = choose_format(counts)
+                if other is None and n_read >= NUMBER_FRACTION * counts.total():
+                    found.add(format_.decimal)
         self.table_decimal = found.pop() if len(found) == 1 else None
 
     def decide(self, name: str, cells: Any, asked: str = "") -> dict[str, Any]:
@@ -227,8 +209,8 @@ class Decider:
         if not name.strip() or re.fullmatch(r"Unnamed: \d+", name):
             return left_out(name, "has no name; an index column")
         if asked == "category":
-            numeric = not isinstance(cells, Words)
-            return self._category(name, as_words(cells), asked=True, numeric=numeric)
+            is_text = isinstance(cells, Words)
+            return self._category(name, as_words(cells), asked=True, numeric=not is_text)
         if isinstance(cells, Words):
             if any(len(text) > MAX_TEXT_LENGTH for text in cells.texts):
                 return left_out(name, f"contains texts of more than {MAX_TEXT_LENGTH} characters")
@@ -236,18 +218,19 @@ class Decider:
         if cells.dtype == object:
             return self._objects(name, cells)
         if cells.dtype.kind == "M":
-            return self._moments(name, cells)
+            return self._moments(name, cells, np.isnat(cells), [])
         kind = "boolean" if cells.dtype == bool else "number"
         return self._numbers(name, cells.astype(float), asked == "number", kind)
 
     def _numbers(
-        self, name: str, values: FloatArray, asked: bool, kind: str = "number", **how: Any
+        self, name: str, values: FloatArray, asked: bool, kind: str, reason: str = "", **how: Any
     ) -> dict[str, Any]:
         large = np.abs(values) > LARGEST_NUMBER
         if large.any():
+            first = self.label(int(large.argmax()))
             self.notes.append(
-                f"column {name!r}: {_cells(int(large.sum()))} infinite or beyond "
-                f"{LARGEST_NUMBER:g} ({self.label(int(large.argmax()))} first); treated as missing."
+                f"{first}, column {name!r}: {values[large][0]:g} is infinite or beyond "
+                f"{LARGEST_NUMBER:g} (cells: {large.sum()}); treated as missing."
             )
         missing = np.isnan(values) | large
         present = values[~missing]
@@ -256,143 +239,106 @@ class Decider:
         if not asked and not missing.any():
             if (present == present[0]).all():
                 return left_out(name, f"is constant, {present[0]:g}")
-            if kind == "number" and (reason := _counter(name, present)):
-                return left_out(name, reason)
-        return _used(name, kind, how.pop("reason", ""), missing, asked=asked, **how)
+            if kind == "number" and (counter := _counter(name, present)):
+                return left_out(name, counter)
+        return _used(name, kind, reason, missing, asked=asked, **how)
 
-    def _moments(self, name: str, moments: AnyArray) -> dict[str, Any]:
-        missing = np.isnat(moments)
-        if missing.all():
+    def _moments(
+        self, name: str, moments: AnyArray, missing: AnyArray, formats: list[str]
+    ) -> dict[str, Any]:
+        known = moments[~np.isnat(moments)]
+        if len(known) == 0:
             return left_out(name, "is empty")
-        if len(np.unique(moments)) == 1:
-            return left_out(name, "is constant")
-        return _used(name, "date", "", missing, dates=[], parts=date_parts(moments, []))
+        if (known == known[0]).all() and not missing.any():
+            return left_out(name, f"is constant, {known[0].item()}")
+        return _used(name, "date", "", missing, dates=formats, parts=date_parts(known, formats))
 
     def _objects(self, name: str, cells: AnyArray) -> dict[str, Any]:
-        vectors = [value for value in cells if not _is_missing(value)]
-        kinds = {type(value) for value in vectors}
-        if not kinds <= {list, tuple, np.ndarray}:
-            if dict in kinds:
-                return left_out(name, "nested objects; give each entry a column")
-            return left_out(name, f"contains cells of type {min(t.__name__ for t in kinds)}")
-        sizes = Counter(map(len, vectors)).most_common(1)
-        length, n_usual = sizes[0]
-        if n_usual < 0.9 * len(vectors) or length == 0:
-            return left_out(name, "lists of different lengths")
-        matrix = vector_matrix(cells, length)
-        bad = ~np.isfinite(matrix).all(axis=1)
-        if bad.mean() > 0.5:
+        present = [value for value in cells if not _is_missing(value)]
+        kinds = {type(value).__name__ for value in present}
+        if "dict" in kinds:
+            return left_out(name, "nested objects; give each entry a column")
+        if not kinds <= {"list", "tuple", "ndarray"}:
+            return left_out(name, f"contains cells of type {min(kinds - {'str'})}")
+        length, n_usual = Counter(map(len, present)).most_common(1)[0]
+        bad = np.isnan(vector_matrix(cells, length)).any(axis=1)
+        n_bad = int(bad.sum()) - len(cells) + len(present)
+        if length == 0 or n_bad == len(present):
             return left_out(name, "lists of something other than numbers")
-        n_bad = int(bad.sum()) - sum(map(_is_missing, cells))
+        if n_usual < 0.9 * len(present):
+            return left_out(name, "lists of different lengths")
         if n_bad:
+            first = self.label(int(bad.argmax()))
             self.notes.append(
-                f"column {name!r}: {_cells(n_bad)} not a list of {length} finite numbers "
-                f"({self.label(int(bad.argmax()))} first); treated as missing."
+                f"{first}, column {name!r}: not {length} numbers (cells: {n_bad}); treated as missing."
             )
         return _used(name, "vector", f"{length} entries", bad, length=length)
 
     def _texts(self, name: str, words: Words, asked: bool) -> dict[str, Any]:
-        counts = words.counts
-        n_present = counts.total()
-        missing = words.codes < 0
-        if n_present == 0:
+        counts, missing = words.counts, words.codes < 0
+        if not counts:
             return left_out(name, "is empty")
-        if not asked:
-            lower = {text.lower() for text in counts}
-            if len(lower) == 2 and any(lower == {t, f} for t, f in TRUTH_WORDS.items()):
-                return _used(name, "boolean", "", missing)
+        lower = {text.lower() for text in counts}
+        if not asked and any(lower == {t, f} for t, f in TRUTH_WORDS.items()):
+            return _used(name, "boolean", "", missing)
         format_, n_read, other = choose_format(counts, self.decimal, self.thousands)
         if other is not None and self.table_decimal is not None:
             again = choose_format(counts, self.table_decimal, self.thousands)
             format_, other = (again[0], None) if again[1] == n_read else (format_, other)
-        bad = [text for text in counts if format_.parse(text) is None]
-        if asked or (_readable(counts, bad) and not _are_codes(counts)):
-            if len(bad) == len(counts):
-                return left_out(name, f"does not contain numbers, but {_examples(counts)}")
-            values = words.spread(np.array([_nan(format_.parse(t)) for t in words.texts]))
-            if other is not None and self.decimal is None and self.thousands is None:
-                self._note_doubt(name, counts, format_, other)
+        values = np.array([_nan(format_.parse(text)) for text in words.texts])
+        bad = [text for text, value in zip(words.texts, values, strict=True) if np.isnan(value)]
+        codes = not asked and _are_codes(counts)
+        if asked and len(bad) == len(counts):
+            shown = ", ".join(repr(text[:20]) for text in words.texts[:3])
+            return left_out(name, f"does not contain numbers, but for example {shown}")
+        if asked or (_readable(counts, bad) and not codes):
+            self._note_format(name, counts, format_, other)
             self._note_cells(name, words, bad, "a number")
-            n_limits = sum(n for text, n in counts.items() if is_limit(text))
-            if n_limits:
-                self.notes.append(f"column {name!r}: {n_limits} limits such as '<5' are read as 5.")
             reason = _format_reason(counts, format_)
-            how = {"format": asdict(format_), "reason": reason}
-            return self._numbers(name, values, asked, **how)
-        for read in (self._ordered, self._dates, self._pairs, self._durations):
-            if (found := read(name, words, counts)) is not None and not _are_codes(counts):
-                return found
-        return self._category(name, words)
+            numbers = words.spread(values)
+            return self._numbers(name, numbers, asked, "number", reason, format=asdict(format_))
+        found = None if codes else self._special(name, words, counts)
+        return found or self._category(name, words)
 
-    def _ordered(self, name: str, words: Words, counts: Counter[str]) -> dict[str, Any] | None:
-        """Recognise ordered answers, sizes and ranges."""
-        missing = words.codes < 0
-        lower = {text.lower() for text in counts}
+    def _special(self, name: str, words: Words, counts: Counter[str]) -> dict[str, Any] | None:
+        """Recognise ordered answers, dates, ranges, pairs of numbers and durations."""
+        missing, lower = words.codes < 0, {text.lower() for text in counts}
         for scale in SCALES:
-            places = {
-                word: i for i, same in enumerate(scale.split(", ")) for word in same.split("|")
-            }
+            places = {w: i for i, same in enumerate(scale.split(", ")) for w in same.split("|")}
             if lower <= set(places) and len({places[text] for text in lower}) > 2:
                 ranked = sorted(lower, key=places.__getitem__)
                 levels = sorted({places[text] for text in lower})
                 values = {text: float(levels.index(places[text])) for text in ranked}
                 return _used(name, "ordered", " < ".join(ranked), missing, scale=values)
-        if not 2 < len(counts) <= 40 or not any(re.search(r"\d\s?(-|–|to|bis|\+)", t) for t in counts):
-            return None
-        bad = [text for text in counts if parse_range(text) is None]
-        if not _readable(counts, bad):
-            return None
-        self._note_cells(name, words, bad, "a range of numbers")
-        example = next(text for text in counts if text not in bad)
-        reason = f"ranges; {example} is read as {parse_range(example):g}"
-        return _used(name, "ordered", reason, missing, ranges=True)
-
-    def _dates(self, name: str, words: Words, counts: Counter[str]) -> dict[str, Any] | None:
-        formats, _, other = choose_dates(counts)
+        formats, doubt = choose_dates(counts)
         moments = parse_moments(words.texts, formats)
         bad = [text for text, m in zip(words.texts, moments, strict=True) if np.isnat(m)]
-        if not formats or not _readable(counts, bad):
-            return None
-        if len(counts) == 1 and (words.codes >= 0).all():
-            return left_out(name, f"is constant, {words.texts[0]}")
-        if other:
-            self.notes.append(
-                f"column {name!r}: dates such as {words.texts[0]!r} are read month first; write them "
-                "as year-month-day if this is wrong."
-            )
-        if len(formats) > 1:
-            self.notes.append(f"column {name!r}: dates in {len(formats)} formats are read.")
-        self._note_cells(name, words, bad, "a date")
-        missing = np.isnat(words.spread(moments))
-        return _used(name, "date", "", missing, dates=formats, parts=date_parts(moments, formats))
-
-    def _pairs(self, name: str, words: Words, counts: Counter[str]) -> dict[str, Any] | None:
-        bad = [text for text in counts if parse_pair(text) is None]
-        if not _readable(counts, bad):
-            return None
-        self._note_cells(name, words, bad, "a pair of numbers")
-        example = next(text for text in counts if text not in bad)
-        reason = "two numbers; {} is read as {:g} and {:g}".format(example, *parse_pair(example))
-        missing = words.codes < 0
-        return _used(name, "number", reason, missing, length=2)
-
-    def _durations(self, name: str, words: Words, counts: Counter[str]) -> dict[str, Any] | None:
-        if not any(re.match(r"\d+(:\d|\s?[dhm])", text) for text in words.texts[:5]):
-            return None
-        seconds = durations(words.texts)
-        bad = [t for t, value in zip(words.texts, seconds, strict=True) if np.isnan(value)]
-        if not _readable(counts, bad):
-            return None
-        self._note_cells(name, words, bad, "a duration")
-        return self._numbers(
-            name, words.spread(seconds), False, duration=True, reason="durations in seconds"
-        )
+        if formats and _readable(counts, bad):
+            if doubt:
+                self.notes.append(
+                    f"column {name!r}: dates such as {words.texts[0]!r} are read {doubt}; write them "
+                    "as year-month-day if this is wrong."
+                )
+            self._note_cells(name, words, bad, "a date")
+            return self._moments(name, words.spread(moments), missing, formats)
+        for kind, (parse, reason) in PARSERS.items():
+            bad = [text for text in counts if parse(text) is None]
+            if _readable(counts, bad) and (kind != "range" or 2 < len(counts) <= 40):
+                self._note_cells(name, words, bad, f"one of {reason}")
+                example = next(text for text in counts if text not in bad)
+                values = np.atleast_1d(parse(example)).tolist()
+                read = " and ".join(f"{value:g}" for value in values)
+                how = {"parser": kind, "length": len(values)}
+                ordered = "ordered" if kind == "range" else "number"
+                shown = f"{reason}; {example} is read as {read}"
+                return _used(name, ordered, shown, missing, **how)
+        return None
 
     def _category(
         self, name: str, words: Words, asked: bool = False, numeric: bool = False
     ) -> dict[str, Any]:
         counts, missing = words.counts, words.codes < 0
-        n_rows, n_present, n_missing = len(words.codes), counts.total(), int(missing.sum())
+        n_rows, n_present, n_missing = len(missing), counts.total(), int(missing.sum())
         if n_present == 0:
             return left_out(name, "is empty")
         if len(counts) == 1 and n_missing == 0 and not asked:
@@ -400,8 +346,8 @@ class Decider:
         rare = [text for text, count in counts.items() if count < rarest(n_rows)]
         # The values of a column with many gaps may tell little, but the gaps may tell more.
         gaps_tell = n_missing > n_present > INDICATOR_FRACTION * n_rows
-        if not asked and sum(counts[text] for text in rare) > n_present / 2 and not gaps_tell:
-            return self._unused_text(name, counts, n_missing)
+        if not asked and 2 * sum(counts[text] for text in rare) > n_present and not gaps_tell:
+            return left_out(name, self._text_reason(name, counts, n_missing))
         reason = f"{len(counts)} value{'s' * (len(counts) > 1)}"
         if len(rare) == len(counts) and n_missing and not asked:
             reason = "almost every value is different; only whether there is one is used"
@@ -409,57 +355,60 @@ class Decider:
             reason += f", {len(rare)} rare ones pooled"
         return _used(name, "category", reason, missing, asked=asked, numeric=numeric)
 
-    def _unused_text(self, name: str, counts: Counter[str], n_missing: int) -> dict[str, Any]:
-        """Leave out a column of text with too many different values."""
+    def _text_reason(self, name: str, counts: Counter[str], n_missing: int) -> str:
+        """Say why a column of text with too many different values is left out."""
         n_present = counts.total()
         n_words = sum(len(text.split()) * n for text, n in counts.items()) / n_present
         units = count_units(counts)
         _, n_numbers, _ = choose_format(counts, self.decimal, self.thousands)
+        if n_numbers:
+            self.notes.append(
+                f"column {name!r} is left out, but {n_numbers} of {n_present} cells are numbers "
+                f"(--as-number {shlex.quote(name)})."
+            )
         if n_missing > n_present:
             share = n_missing / (n_missing + n_present)
-            reason = f"{share:.0%} empty, and the other values are nearly all different"
-        elif len(units) > 1 and units.total() >= NUMBER_FRACTION * n_present:
+            return f"{share:.0%} empty, and the other values are nearly all different"
+        if len(units) > 1 and units.total() >= NUMBER_FRACTION * n_present:
             listed = ", ".join(unit for unit, _ in units.most_common(4))
-            reason = f"numbers in different units ({listed}); convert them to one"
-        elif n_words >= 3:
-            reason = "free text"
-        elif 2 * n_numbers > n_present:
-            reason = "numbers and text"
-        elif len(counts) > 0.9 * n_present:
-            reason = "an identifier: almost every value is different"
-        else:
-            reason = f"too many different values, {len(counts)} in {n_present} rows"
-        if n_numbers:
-            option = name if re.fullmatch(r"[\w.-]+", name) else repr(name)
-            self.notes.append(
-                f"column {name!r} is left out; {n_numbers} of {n_present} cells are numbers "
-                f"(--as-number {option})."
-            )
-        return left_out(name, reason)
+            return f"numbers in different units ({listed}); convert them to one"
+        if n_words >= 3:
+            return "free text"
+        if 2 * n_numbers > n_present:
+            return "numbers and text"
+        if len(counts) > 0.9 * n_present:
+            return "an identifier: almost every value is different"
+        return f"too many different values, {len(counts)} in {n_present} rows"
 
     def _note_cells(self, name: str, words: Words, bad: list[str], expected: str) -> None:
-        """Note cells that cannot be read and are treated as missing."""
+        """Note cells that cannot be read."""
         if bad:
-            rows = words.rows(bad)
-            place = f"{self.label(int(rows[0]))}, column {name!r}"
-            first = words.texts[words.codes[rows[0]]]
+            places = [i for i, text in enumerate(words.texts) if text in set(bad)]
+            rows = np.flatnonzero(np.isin(words.codes, places))
             n_present = int((words.codes >= 0).sum())
-            others = [first, *(text for text in bad if text != first)]
             self.notes.append(
-                f"{place}: {first[:40]!r} is not {expected}{more_cells(others, len(rows))}; "
+                f"{self.label(int(rows[0]))}, column {name!r}: {listed(bad, len(rows), expected)}; "
                 f"{n_present - len(rows)} of {n_present} cells are. "
                 f"{'It is' if len(rows) == 1 else 'They are'} treated as missing."
             )
 
-    def _note_doubt(
-        self, name: str, counts: Counter[str], format_: NumberFormat, other: NumberFormat
+    def _note_format(
+        self, name: str, counts: Counter[str], format_: NumberFormat, other: NumberFormat | None
     ) -> None:
-        """Note numbers that two formats read differently."""
-        text = next(t for t in counts if format_.parse(t) != other.parse(t))
-        self.notes.append(
-            f"column {name!r}: {text!r} is read as {format_.parse(text):g}; with the decimal "
-            f"separator {other.decimal!r} it is {other.parse(text):g}."
-        )
+        """Note numbers that another format reads differently, and numbers that are limits."""
+        if other is not None and self.decimal is None and self.thousands is None:
+            text = next(t for t in counts if format_.parse(t) != other.parse(t))
+            self.notes.append(
+                f"column {name!r}: {text!r} is read as {format_.parse(text):g}; with the decimal "
+                f"separator {other.decimal!r} it is {other.parse(text):g}."
+            )
+        limits = [text for text in counts if is_limit(text)]
+        if limits:
+            n_limits = sum(counts[text] for text in limits)
+            self.notes.append(
+                f"column {name!r}: {limits[0]!r} is read as {format_.parse(limits[0]):g}, like all "
+                f"limits (cells: {n_limits})."
+            )
 
 
 def _counter(name: str, values: FloatArray) -> str:
@@ -481,46 +430,31 @@ def _readable(counts: Counter[str], bad: list[str]) -> bool:
 
 def _are_codes(counts: Counter[str]) -> bool:
     """Return whether integers are written with leading zeros of a fixed width, as codes are."""
-    return (
-        all(text.isdigit() for text in counts)
-        and any(len(text) > 1 and text[0] == "0" for text in counts)
-        and len({len(text) for text in counts}) == 1
-    )
+    all_digits = all(text.isdigit() for text in counts)
+    zeros = any(len(text) > 1 and text[0] == "0" for text in counts)
+    return all_digits and zeros and len(set(map(len, counts))) == 1
 
 
 def _format_reason(counts: Counter[str], format_: NumberFormat) -> str:
-    if format_ == PLAIN:
-        return ""
-    read = format_.parse
-    text = next((t for t in counts if read(t) is not None and read(t) != PLAIN.parse(t)), "")
-    return f"{text} is read as {read(text):.10g}" if text else ""
+    """Show how a number is read that is not plain."""
+    for text in counts:
+        value = format_.parse(text)
+        if value is not None and value != PLAIN.parse(text):
+            return f"{text} is read as {value:.10g}"
+    return ""
 
 
-def more_cells(texts: Iterable[str], n_cells: int) -> str:
-    """Return a bracket that names cells with the same problem as the first; empty for one cell."""
-    others = list(texts)[1:]
-    if n_cells < 2:
-        return ""
-    also = ", ".join(repr(text[:20]) for text in others[:3]) + (", ..." if others[3:] else "")
-    return f" ({n_cells} cells, also {also})" if others else f" ({n_cells} cells)"
-
-
-def _cells(n: int) -> str:
-    return "1 cell is" if n == 1 else f"{n} cells are"
-
-
-def _examples(counts: Counter[str]) -> str:
-    return "for example " + ", ".join(repr(text[:20]) for text in list(counts)[:3])
+def listed(texts: Iterable[str], n_cells: int, expected: str) -> str:
+    """Say that cells are not what is expected, and show some."""
+    first, *others = dict.fromkeys(text[:40] for text in texts)
+    also = (
+        f", also {', '.join(map(repr, others[:3]))}{', ...' * bool(others[3:])}" if others else ""
+    )
+    return f"{first!r} is not {expected}" + (f" ({n_cells} cells{also})" if n_cells > 1 else "")
 
 
 def _nan(value: float | None) -> float:
     return np.nan if value is None else value
-
-
-def durations(texts: list[str]) -> FloatArray:
-    """Return durations such as "1h 30min" or "26:05:00" in seconds, NaN for other texts."""
-    known = pd.to_timedelta(pd.Series(texts, dtype=object), errors="coerce")
-    return np.asarray(known.dt.total_seconds().to_numpy(dtype=float))
 
 
 def vector_matrix(cells: AnyArray, length: int) -> FloatArray:
@@ -528,10 +462,9 @@ def vector_matrix(cells: AnyArray, length: int) -> FloatArray:
     matrix = np.full((len(cells), length), np.nan)
     for i, vector in enumerate(cells):
         if isinstance(vector, (list, tuple, np.ndarray)) and len(vector) == length:
-            try:
+            with suppress(TypeError, ValueError):  # not numbers
                 matrix[i] = vector
-            except (TypeError, ValueError):  # not numbers
-                continue
+    matrix[~(np.abs(matrix) <= LARGEST_NUMBER).all(axis=1)] = np.nan
     return matrix
 
 
@@ -552,45 +485,40 @@ def to_numbers(cells: Any, column: dict[str, Any]) -> tuple[FloatArray, AnyArray
     unreadable : ndarray of shape (n_rows,), dtype bool
         Cells that are not missing and cannot be read.
     """
-    missing = cells.codes < 0 if isinstance(cells, Words) else pd.isna(cells)
-    if column["kind"] == "date":
-        moments = _moments_of(cells, column)
+    is_text = isinstance(cells, Words)
+    missing = cells.codes < 0 if is_text else pd.isna(cells)
+    kind, length = column["kind"], column.get("length", 1)
+    numbers = np.full((len(missing), length), np.nan)
+    if kind == "date":
+        moments = np.full(len(missing), np.datetime64("NaT", "us"))
+        if is_text:
+            moments = cells.spread(parse_moments(cells.texts, column["dates"] or ["ISO8601"]))
+        elif cells.dtype.kind == "M":
+            moments = cells
         numbers = date_features(moments, column["parts"])
-    elif column["kind"] == "vector":
-        is_array = not isinstance(cells, Words) and cells.dtype == object
-        length = column["length"]
-        numbers = vector_matrix(cells, length) if is_array else np.full((len(missing), length), np.nan)
-    elif isinstance(cells, Words):
-        values = np.array([_values(text, column) for text in cells.texts], dtype=float)
-        if column.get("duration"):
-            values = durations(cells.texts)[:, np.newaxis]
-        numbers = cells.spread(values.reshape(len(cells.texts), column.get("length", 1)))
-    else:
-        numeric = cells.dtype.kind in "fb" and column.get("length", 1) == 1
-        values = cells.astype(float) if numeric else np.full(len(cells), np.nan)
-        numbers = np.repeat(values[:, np.newaxis], column.get("length", 1), axis=1)
+    elif is_text and kind != "vector":
+        read = _cell_reader(column)
+        values = np.array([read(text) for text in cells.texts], dtype=float)
+        numbers = cells.spread(values.reshape(len(cells.texts), length))
+    elif not is_text and cells.dtype == object:
+        numbers = vector_matrix(cells, length)
+    elif not is_text and length == 1 and cells.dtype.kind in "fb":
+        numbers = cells.astype(float)[:, np.newaxis]
     numbers[~(np.abs(numbers) <= LARGEST_NUMBER)] = np.nan
     return numbers, np.isnan(numbers).any(axis=1) & ~missing
 
 
-def _moments_of(cells: Any, column: dict[str, Any]) -> AnyArray:
-    """Return the moments of a column of dates; other kinds of cells cannot be read."""
-    if isinstance(cells, Words):
-        moments = parse_moments(cells.texts, column["dates"] or ["ISO8601"])
-        return cells.spread(moments)
-    return cells if cells.dtype.kind == "M" else np.full(len(cells), np.datetime64("NaT", "us"))
-
-
-def _values(text: str, column: dict[str, Any]) -> Any:
-    """Return the number or numbers of a cell of text, NaN if it cannot be read."""
-    lower = text.lower()
+def _cell_reader(column: dict[str, Any]) -> Callable[[str], Any]:
+    """Return the function that reads a cell of text as a number, NaN if it cannot."""
     if column["kind"] == "boolean":
-        truth = {**dict.fromkeys([*TRUTH_WORDS, "1"], 1.0), "0": 0.0}
-        return truth.get(lower, 0.0 if lower in TRUTH_WORDS.values() else np.nan)
+        truth = {"1": 1.0, "0": 0.0, **dict.fromkeys(TRUTH_WORDS, 1.0)}
+        truth |= dict.fromkeys(TRUTH_WORDS.values(), 0.0)
+        return lambda text: truth.get(text.lower(), np.nan)
     if "scale" in column:
-        return column["scale"].get(lower, np.nan)
-    if "ranges" in column:
-        return _nan(parse_range(text))
-    if column.get("length") == 2:
-        return parse_pair(text) or (np.nan, np.nan)
-    return _nan(NumberFormat(**column.get("format", {})).parse_new(text))
+        return lambda text: column["scale"].get(text.lower(), np.nan)
+    if "parser" in column:
+        parse, _ = PARSERS[column["parser"]]
+        nothing = [np.nan] * column["length"]
+        return lambda text: nothing if (value := parse(text)) is None else value
+    format_ = NumberFormat(**column.get("format", {}))
+    return lambda text: _nan(format_.parse_new(text))

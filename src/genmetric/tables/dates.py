@@ -75,32 +75,29 @@ def _parse(texts: list[str], format_: str) -> AnyArray:
     return np.asarray(moments.dt.tz_localize(None).to_numpy(dtype="datetime64[us]"))
 
 
-def choose_dates(counts: Mapping[str, int]) -> tuple[list[str], int, str]:
+def choose_dates(counts: Mapping[str, int]) -> tuple[list[str], str]:
     """Choose formats of dates by the distinct cells of a column.
 
-    Returns up to three formats, how many cells they read, and another format that reads the cells
-    as other dates (day and month exchanged) or nothing.
+    Returns up to three formats, and "month first" if the cells could also be read day first.
     """
     texts, n_cells = list(counts), np.array(list(counts.values()))
     if len(texts) > 1 and not np.isnat(_parse(texts, WEEKDAYS)).any():
-        return [WEEKDAYS], int(n_cells.sum()), ""
-    head = texts[:5]
-    if not any(_LIKE_A_DATE.fullmatch(text) for text in head):
-        return [], 0, ""
+        return [WEEKDAYS], ""
     formats: list[str] = []
-    candidates = [f for f in DATE_FORMATS if any(_fits(text, f) for text in texts[:100])]
-    other, read = "", np.zeros(len(texts), dtype=bool)
-    while candidates and not read.all() and len(formats) < 3:
-        fits = {f: ~np.isnat(_parse(texts, f)) & ~read for f in candidates}
-        best = max(candidates, key=lambda f: int(n_cells[fits[f]].sum()))
+    doubt, left = "", n_cells
+    likely = [text for text in texts[:100] if _LIKE_A_DATE.fullmatch(text)]
+    candidates = [f for f in DATE_FORMATS if any(_fits(text, f) for text in likely)]
+    while candidates and left.any() and len(formats) < 3:
+        fits = {f: left * ~np.isnat(_parse(texts, f)) for f in candidates}
+        best = max(candidates, key=lambda f: int(fits[f].sum()))
         if not fits[best].any():
             break
-        swapped = best.replace("%m/%d", "%d/%m")
-        if not formats and swapped != best and (fits[best] <= fits.get(swapped, read)).all():
-            other = swapped
+        swapped = fits.get(best.replace("%m/%d", "%d/%m"))
+        if best.startswith("%m/%d") and np.array_equal(swapped, fits[best]):
+            doubt = "month first"
         formats.append(best)
-        read |= fits[best]
-    return formats, int(n_cells[read].sum()), other
+        left = left - fits[best]
+    return formats, doubt
 
 
 def _fits(text: str, format_: str) -> bool:

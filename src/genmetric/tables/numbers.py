@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 #: Larger numbers are treated as missing: their squares, and products of covariances, overflow.
 LARGEST_NUMBER = 1e100
@@ -36,7 +37,14 @@ _CELL = re.compile(
 )
 _NUMBER = r"(\d+(?:[.,]\d+)?)"
 _PAIR = re.compile(rf"{_NUMBER}\s?/\s?{_NUMBER}(?:\s?[A-Za-z]{{1,6}})?")
-_RANGE = re.compile(rf"[$€£]?{_NUMBER}\s?(?:-|–|—|to|bis)\s?[$€£]?{_NUMBER}(?:\s?[A-Za-z€%]{{1,8}})?")
+_RANGE = re.compile(
+    rf"[$€£]?{_NUMBER}\s?(?:-|–|—|to|bis)\s?[$€£]?{_NUMBER}(?:\s?[A-Za-z€%]{{1,8}})?"
+)
+_DURATION = re.compile(
+    r"(?=\d)(?:(\d+)\s?d(?:ays?)?,?\s?)?(?:(\d+)\s?h(?:rs?|ours?)?\s?)?(?:(\d+)\s?m(?:ins?|inutes?)?\s?)?"
+    r"(?:(\d+)\s?s(?:ecs?|econds?)?)?|()(\d+):(\d\d):(\d\d)",
+    re.IGNORECASE,
+)
 _OPEN_RANGE = re.compile(
     rf"(?:[<>≤≥]=?|under|over|below|above|up to|less than|more than)\s?[$€£]?{_NUMBER}"
     rf"(?:\s?[A-Za-z€%]{{1,8}})?|[$€£]?{_NUMBER}\s?(?:\+|(?:and|or) (?:over|older|above|more|under))",
@@ -180,6 +188,23 @@ def parse_range(text: str) -> float | None:
     return PLAIN.parse(text) if cell is None else _simple(cell[1] or cell[2])
 
 
+def parse_duration(text: str) -> float | None:
+    """Return the seconds of a duration such as "1h 30min" or "26:05:00"."""
+    cell = _DURATION.fullmatch(text)
+    if cell is None:
+        return None
+    parts = [float(part or 0) for part in (cell.groups()[4:] if cell[6] else cell.groups()[:4])]
+    return sum(part * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=True))
+
+
 def _simple(digits: str) -> float:
     """Return a number whose separator, if there is one, is the decimal one."""
     return float(digits.replace(",", "."))
+
+
+#: Other cells that stand for numbers: how they are read, and what they are called.
+PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "range": (parse_range, "ranges"),
+    "pair": (parse_pair, "pairs of numbers"),
+    "duration": (parse_duration, "durations in seconds"),
+}
