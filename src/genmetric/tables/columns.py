@@ -39,8 +39,8 @@ TRUTH_WORDS = {"true": "false", "yes": "no", "y": "n", "t": "f", "on": "off"}
 
 #: Ordered answers, in lower case; words of equal meaning are separated by bars.
 SCALES = (
-    "strongly disagree, disagree, slightly disagree|somewhat disagree, neutral|undecided|neither"
-    "|neither agree nor disagree|not sure, slightly agree|somewhat agree, agree, strongly agree",
+    "strongly disagree, disagree, somewhat disagree|slightly disagree, neutral|undecided|neither, "
+    + "somewhat agree|slightly agree, agree, strongly agree",
     "very dissatisfied, dissatisfied, neutral|neither, satisfied, very satisfied",
     "never, rarely|seldom, sometimes|occasionally, often|usually|frequently, very often, always",
     "not at all, slightly|a little, moderately|somewhat, very|quite, extremely",
@@ -48,7 +48,7 @@ SCALES = (
     "very low, low, medium|moderate|average|normal, high, very high",
     "xxs, xs, s, m, l, xl, xxl, xxxl",
     "tiny|extra small, small, medium, large, huge|extra large",
-    "none at all, mild, moderate, severe, very severe",
+    "mild, moderate, severe, very severe",
 )
 
 #: Fraction of missing values from which a column gets a feature that marks them.
@@ -167,16 +167,17 @@ def rarest(n_rows: int) -> int:
 # indicator, asked, and how the cells are read (see `to_numbers`).
 
 
-def left_out(name: str, reason: str, **more: Any) -> dict[str, Any]:
+def left_out(name: str, reason: str, asked: bool = False) -> dict[str, Any]:
     """Return the decision to leave a column out."""
-    return {"name": name, "kind": "left out", "reason": reason, "n_missing": 0, **more}
+    decision = {"name": name, "kind": "left out", "reason": reason}
+    return {**decision, "n_missing": 0, "indicator": False, "asked": asked}
 
 
 def _used(name: str, kind: str, reason: str, missing: AnyArray, **how: Any) -> dict[str, Any]:
     """Return the decision to use a column; `missing` marks its gaps."""
-    indicator = kind != "category" and missing.mean() > INDICATOR_FRACTION
+    indicator = kind != "category" and bool(missing.mean() > INDICATOR_FRACTION)
     decision = {"name": name, "kind": kind, "reason": reason, "n_missing": int(missing.sum())}
-    return {**decision, "indicator": bool(indicator), **how}
+    return {**decision, "indicator": indicator, "asked": False, **how}
 
 
 @dataclass
@@ -205,7 +206,9 @@ class Decider:
         self.table_decimal = found.pop() if len(found) == 1 else None
 
     def decide(self, name: str, cells: Any, asked: str = "") -> dict[str, Any]:
-        """Return the decision on a column; `asked` is "", "number" or "category"."""
+        """Return the decision on a column; `asked` is "", "number", "category" or "drop"."""
+        if asked == "drop":
+            return left_out(name, "on request", asked=True)
         if not name.strip() or re.fullmatch(r"Unnamed: \d+", name):
             return left_out(name, "has no name; an index column")
         if asked == "category":

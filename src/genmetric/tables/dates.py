@@ -55,9 +55,9 @@ def parse_moments(texts: Sequence[str], formats: Sequence[str]) -> AnyArray:
     """Return texts as time stamps, NaT where no format fits; the first format that fits counts."""
     moments: AnyArray = np.full(len(texts), np.datetime64("NaT", "us"))
     for format_ in formats:
-        open_ = np.flatnonzero(np.isnat(moments))
-        if len(open_):
-            moments[open_] = _parse([texts[i] for i in open_], format_)
+        left = np.flatnonzero(np.isnat(moments))
+        if len(left):
+            moments[left] = _parse([texts[i] for i in left.tolist()], format_)
     return moments
 
 
@@ -92,7 +92,7 @@ def choose_dates(counts: Mapping[str, int]) -> tuple[list[str], str]:
         best = max(candidates, key=lambda f: int(fits[f].sum()))
         if not fits[best].any():
             break
-        swapped = fits.get(best.replace("%m/%d", "%d/%m"))
+        swapped = fits.get(best.replace("%m/%d", "%d/%m"), left)
         if best.startswith("%m/%d") and np.array_equal(swapped, fits[best]):
             doubt = "month first"
         formats.append(best)

@@ -221,7 +221,7 @@ class _Table:
 
     def __post_init__(self) -> None:
         self.attrs: dict[str, Any] = {"notes": []}
-        self.is_csv = False
+        self.is_csv, self.n_quotes = False, 0
         is_path = isinstance(self.source, (str, os.PathLike))
         self.label = str(self.source) if is_path else "the table"
         if hasattr(self.source, "read"):
@@ -354,15 +354,15 @@ class _Table:
             raise self.error("the workbook is too large. Save the table as Parquet or CSV.")
         book = openpyxl.load_workbook(data, read_only=True, data_only=True)
         names = [sheet.title for sheet in book.worksheets]
-        keys = {None: 0, **{str(j + 1): j for j in range(len(names))}}
-        keys |= {name: j for j, name in enumerate(names)}
-        key = None if self.sheet is None else str(self.sheet)
-        if key not in keys:
+        places = {str(j + 1): j for j in range(len(names))}
+        places |= {name: j for j, name in enumerate(names)}
+        chosen = places.get(str(self.sheet), 0)
+        if self.sheet is not None and str(self.sheet) not in places:
             listed = ", ".join(map(repr, names))
             raise self.error(f"there is no sheet {self.sheet!r}. The sheets are {listed}.")
-        for sheet in book.worksheets[keys[key] :]:
+        for sheet in book.worksheets[chosen:]:
             rows, n_bytes = self._sheet_rows(sheet)
-            if len(rows) > 1 or key is not None:
+            if len(rows) > 1 or self.sheet is not None:
                 break
         if len(rows) < 2:
             raise self.error("no sheet has a header and data rows.")
@@ -414,6 +414,7 @@ class _Table:
         decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
         with self._open(compression) as stream:
             while block := stream.read(1 << 20):
+                self.n_quotes += block.count(b'"')
                 if is_ascii and block.startswith((b"\xff\xfe", b"\xfe\xff")):
                     return "utf-16"
                 try:
@@ -473,24 +474,20 @@ class _Table:
         for batch in self._csv_batches(stream, len(names), skip, bad):
             n_read += batch.num_rows
             if len(bad) > max(1, n_read // 100):
-                raise self.error(f"{self._ragged(bad)}. Correct the rows; delimiters need quotes.")
+                raise self.error(f"{_ragged(bad)}. Correct the rows; delimiters need quotes.")
             places = np.arange(row, row + batch.num_rows + len(bad))
-            places = np.setdiff1d(places, [b.number - 1 for b in bad])[: batch.num_rows]
+            places = np.setdiff1d(places, [b.number - 1 - skip for b in bad])[: batch.num_rows]
             row = places[-1] + 1 if len(places) else row
             table = pa.table([_trimmed(c) for c in batch.columns], names=batch.schema.names)
             if any(_matches(column, "\n") for column in table.columns):
                 self.attrs.pop("first_line", None)  # lines are not rows
             frame = table.to_pandas()
+            if self.n_quotes % 2 and "\n" in str(frame.iloc[-1, -1]):
+                raise self.error("a quote is not closed; the last cell has several lines.")
             frame.columns, frame.index = names, pd.Index(places)
             yield frame[frame.notna().any(axis=1)], table.nbytes
         if bad:
-            self.note(f"{self._ragged(bad)}; skipped (rows: {len(bad)}).")
-
-    def _ragged(self, bad: list[Any]) -> str:
-        """Say what is wrong with the first row that has a wrong number of cells."""
-        first, row = self.attrs.get("first_line"), bad[0]
-        place = f"row {row.number - 1}" if first is None else f"line {first + row.number - 1}"
-        return f"{place} has {row.actual_columns} cells, the header has {row.expected_columns}"
+            self.note(f"{_ragged(bad)}; skipped (rows: {len(bad)}).")
 
     def _csv_batches(self, stream: Any, width: int, skip: int, bad: list[Any]) -> Iterator[Any]:
         """Yield Arrow batches of texts; rows with a wrong number of cells are added to `bad`."""
@@ -501,7 +498,7 @@ class _Table:
         read.use_threads = False
         parse = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         parse.ignore_empty_lines = False
-        parse.invalid_row_handler = lambda row: bad.append(row) or "skip"
+        parse.invalid_row_handler = lambda row: ["skip", bad.append(row)][0]  # type: ignore[func-returns-value]
         convert = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
         with arrow_csv.open_csv(stream, read, parse, convert) as reader:
             yield from reader
@@ -536,18 +533,19 @@ class _Table:
         return names, start + 1
 
 
+def _ragged(bad: list[Any]) -> str:
+    """Say what is wrong with the first row that has a wrong number of cells."""
+    n_found, n_expected = bad[0].actual_columns, bad[0].expected_columns
+    return f"line {bad[0].number} has {n_found} cells, the header has {n_expected}"
+
+
 def _find_codec(name: str) -> codecs.CodecInfo | None:
     """Return the codec of UTF-8 in which other bytes are Windows-1252."""
     if name != _CP1252:
         return None
     utf8 = codecs.lookup("utf-8")
-    decoder = functools.partial(codecs.getincrementaldecoder("utf-8"), _CP1252)
-    return codecs.CodecInfo(
-        utf8.encode,
-        utf8.decode,
-        incrementaldecoder=lambda errors="strict": decoder(),  # type: ignore[arg-type]
-        name=name,
-    )
+    decoder: Any = functools.partial(codecs.getincrementaldecoder("utf-8"), _CP1252)
+    return codecs.CodecInfo(utf8.encode, utf8.decode, incrementaldecoder=decoder, name=name)
 
 
 def _cp1252(error: Any) -> tuple[str, int]:
