@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -500,7 +501,11 @@ def test_decisions_can_be_changed(mixed):
 @pytest.mark.parametrize(
     ("frame", "options", "words"),
     [
-        ({"a": [1.0, 1.0]}, {}, r"no column is left as a feature \(a: is constant, 1\)"),
+        (
+            {"a": [1.0, 1.0]},
+            {},
+            r"no column of 2 samples is left as a feature \(a: is constant, 1\)",
+        ),
         ({"a": []}, {}, "the table has no rows"),
         ({0: [1.0, 2.0]}, {}, "names of columns must be different texts; got 0"),
         ({"a": [1.0, 2.5]}, {"drop": ["A"]}, r"there is no column 'A'. Did you mean 'a'\?"),
@@ -525,6 +530,12 @@ def test_arrays_without_names(rng):
         encoder.transform(X[:, :2])
     with pytest.raises(ValueError, match="2D array"):
         TableEncoder().fit(X[0])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_conventions_of_scikit_learn():
+    results = check_estimator(TableEncoder(), on_fail=None, on_skip=None)
+    assert [r["check_name"] for r in results if r["status"] == "failed"] == []
 
 
 def test_names_of_features_are_different():

@@ -401,9 +401,12 @@ HOSTILE = """
     import genmetric.tables
     from genmetric.tables import TableError, read_table
     warnings.simplefilter("ignore")
-    read_table(sys.argv[1])
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    resource.setrlimit(resource.RLIMIT_DATA, ((1 << 30) + used,) * 2)
+    for path in sys.argv[1:]:
+        read_table(path)
+    if sys.platform == "linux":
+        status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+        used = int(status["VmData"].split()[0]) << 10
+        resource.setrlimit(resource.RLIMIT_DATA, ((1 << 30) + used,) * 2)
     rng = np.random.default_rng(0)
     refused = 0
     for path in sys.argv[1:]:

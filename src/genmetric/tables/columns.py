@@ -39,8 +39,7 @@ TRUTH_WORDS = {"true": "false", "yes": "no", "y": "n", "t": "f", "on": "off"}
 
 #: Ordered answers, in lower case; words of equal meaning are separated by bars.
 SCALES = (
-    "strongly disagree, disagree, somewhat disagree|slightly disagree, neutral|undecided|neither, "
-    + "somewhat agree|slightly agree, agree, strongly agree",
+    "strongly disagree, disagree, somewhat disagree, neutral|neither, somewhat agree, agree, strongly agree",
     "very dissatisfied, dissatisfied, neutral|neither, satisfied, very satisfied",
     "never, rarely|seldom, sometimes|occasionally, often|usually|frequently, very often, always",
     "not at all, slightly|a little, moderately|somewhat, very|quite, extremely",
@@ -90,6 +89,7 @@ def read_cells(series: Any, na_values: Iterable[str] = ()) -> Any:
     `na_values` are added to the words of missing values; "-999" also stands for the number.
     """
     if isinstance(series.dtype, pd.CategoricalDtype):
+        series = series.cat.remove_unused_categories()
         kinds = read_cells(pd.Series(series.cat.categories), na_values)
         codes = series.cat.codes.to_numpy().astype(np.intp)
         if isinstance(kinds, Words):
@@ -221,7 +221,7 @@ class Decider:
         if cells.dtype == object:
             return self._objects(name, cells)
         if cells.dtype.kind == "M":
-            return self._moments(name, cells, np.isnat(cells), [])
+            return self._moments(name, cells, np.asarray(np.isnat(cells)), [])
         kind = "boolean" if cells.dtype == bool else "number"
         return self._numbers(name, cells.astype(float), asked == "number", kind)
 
@@ -264,7 +264,7 @@ class Decider:
         if not kinds <= {"list", "tuple", "ndarray"}:
             return left_out(name, f"contains cells of type {min(kinds - {'str'})}")
         length, n_usual = Counter(map(len, present)).most_common(1)[0]
-        bad = np.isnan(vector_matrix(cells, length)).any(axis=1)
+        bad = np.asarray(np.isnan(vector_matrix(cells, length)).any(axis=1))
         n_bad = int(bad.sum()) - len(cells) + len(present)
         if length == 0 or n_bad == len(present):
             return left_out(name, "lists of something other than numbers")
@@ -489,7 +489,7 @@ def to_numbers(cells: Any, column: dict[str, Any]) -> tuple[FloatArray, AnyArray
         Cells that are not missing and cannot be read.
     """
     is_text = isinstance(cells, Words)
-    missing = cells.codes < 0 if is_text else pd.isna(cells)
+    missing: AnyArray = cells.codes < 0 if is_text else np.asarray(pd.isna(cells))
     kind, length = column["kind"], column.get("length", 1)
     numbers = np.full((len(missing), length), np.nan)
     if kind == "date":

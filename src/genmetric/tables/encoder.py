@@ -17,16 +17,9 @@ from genmetric.tables import TableError, columns, read
 
 pd = import_optional("pandas", "cli")
 
-#: Kinds of columns in the order in which a summary lists them, and their plural.
-KINDS = {
-    "number": "numbers",
-    "boolean": "booleans",
-    "ordered": "ordered",
-    "category": "categories",
-    "date": "dates",
-    "vector": "vectors",
-    "left out": "left out",
-}
+#: Kinds of columns in the order in which a summary lists them, and plurals.
+KINDS = ("number", "boolean", "ordered", "category", "date", "vector", "left out")
+PLURALS = {"ordered": "ordered", "category": "categories", "left out": "left out"}
 
 #: Values of a category that stand for missing cells, and for rare ones.
 MISSING, OTHER = "missing", "other"
@@ -138,7 +131,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.used_columns_ = [c["name"] for c in self.columns_ if c["kind"] != "left out"]
         if not self.used_columns_:
             listed = "; ".join(f"{c['name']}: {c['reason']}" for c in self.columns_)
-            raise TableError(f"no column is left as a feature ({listed}).")
+            rows = "1 sample" if len(frame) == 1 else f"{len(frame)} samples"
+            raise TableError(f"no column of {rows} is left as a feature ({listed}).")
         for column in self.columns_:
             column["features"] = []
             if column["kind"] != "left out":
@@ -226,7 +220,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 how = "a category of its own" if category else "imputed by the mean"
                 how += ", with an indicator feature" if column["indicator"] else ""
                 gaps.setdefault(how, []).append(f"{name} {column['n_missing']}")
-        lines += [f"  {KINDS[kind]:<11} {_some(found)}" for kind, found in kinds.items() if found]
+        for kind, found in kinds.items():
+            if found:
+                lines.append(f"  {PLURALS.get(kind, f'{kind}s'):<11} {_some(found)}")
         lines += [f"  {'missing':<11} {_some(found)}: {how}" for how, found in gaps.items()]
         return "\n".join(lines)
 
@@ -374,19 +370,21 @@ def _cell(cells: Any, row: int) -> str:
 
 def _original(column: dict[str, Any], block: FloatArray) -> AnyArray:
     """Return the features of one column as the table has them."""
-    first, length = block[:, 0], column.get("length", 1)
+    first, length = np.asarray(block[:, 0]), column.get("length", 1)
     if column["kind"] == "category":
         rest = 1 - block.sum(axis=1, keepdims=True)
         scores = np.hstack([rest, block]) if column["first"] else block
-        return np.array(column["values"], dtype=object)[scores.argmax(axis=1)]
+        words: AnyArray = np.array(column["values"], dtype=object)
+        return words[scores.argmax(axis=1)]
     if column["kind"] == "boolean":
-        return first > 0.5
+        return np.asarray(first > 0.5)
     if column.get("parts", [""])[0] == "days":
         return (first * 86400e6).astype("datetime64[us]")
     if "scale" in column:
         values = np.array(list(column["scale"].values()))
         nearest = np.abs(block[:, :1] - values).argmin(axis=1)
-        return np.array(list(column["scale"]), dtype=object)[nearest]
+        answers: AnyArray = np.array(list(column["scale"]), dtype=object)
+        return answers[nearest]
     return first if length == 1 else np.array([*block[:, :length].tolist(), None], object)[:-1]
 
 

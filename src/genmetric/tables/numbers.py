@@ -91,16 +91,9 @@ class NumberFormat:
 
 PLAIN = NumberFormat()
 
-#: Formats without units, the most usual first.
-FORMATS = (
-    PLAIN,
-    NumberFormat(".", ","),
-    NumberFormat(",", ""),
-    NumberFormat(",", "."),
-    NumberFormat(",", " "),
-    NumberFormat(".", " "),
-    NumberFormat(".", "'"),
-)
+#: Decimal and thousands separators, the most usual first.
+_SEPARATORS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (".", " "), (".", "'"))
+FORMATS = [NumberFormat(decimal, thousands) for decimal, thousands in _SEPARATORS]
 
 
 @cache

@@ -253,5 +253,5 @@ def _classification(
         reason += " (--task regression to predict them as numbers)"
     listed = ", ".join(f"{t!r} as {s!r}" for t, s in list(spelling.items())[:4])
     notes = [f"classes of {target.name!r} that differ in case are one: {listed}."] if listed else []
-    found = {"reason": reason, "classes": tuple(classes), "notes": tuple(notes)}
-    return replace(target, **found, spelling=spelling, column=column)
+    target = replace(target, reason=reason, classes=tuple(classes), notes=tuple(notes))
+    return replace(target, spelling=spelling, column=column)

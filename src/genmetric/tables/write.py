@@ -126,16 +126,15 @@ def _write_arrow(batches: Iterator[Any], file: Any, format_: str) -> None:
     """Write batches as Parquet or Arrow; the first settles the types of the columns."""
     pa = import_optional("pyarrow", "cli")
     parquet = import_optional("pyarrow.parquet", "cli")
-    writer = None
+    writer, schema = None, None
     stream = pa.PythonFile(file, "w")
     try:
         for frame in batches:
-            schema = None if writer is None else writer.schema
             table = pa.Table.from_pandas(frame, schema, preserve_index=False)
             if writer is None:
                 make = parquet.ParquetWriter if format_ == "parquet" else pa.ipc.new_file
-                writer = make(stream, table.schema)
-                writer.schema = table.schema
+                schema = table.schema
+                writer = make(stream, schema)
             writer.write_table(table)
     finally:
         if writer is not None:
