@@ -271,7 +271,10 @@ def test_limits_infinities_and_bad_cells_are_counted():
     assert encoder.notes_ == ["column 'c': '<0.5' is read as 0.5, like all limits (cells: 6)."]
     encoder, frame = fit([1.5, np.inf, 3.0, 1e200, 2.5])
     assert encoder.notes_ == [
-        "row 1, column 'c': inf is infinite or beyond 1e+100 (cells: 12); treated as missing."
+        (
+            "row 1, column 'c': 'inf' is not a number below 1e+100 (12 cells, also '1e+200'); "
+            "18 of 30 cells are. They are treated as missing."
+        )
     ]
     assert np.isfinite(encoder.transform(frame)).all()
     cells = [f"{i}.25" for i in range(199)] + ["oops"]
@@ -483,7 +486,7 @@ def test_vectors():
     cells = [[1.0, 2.0], [3.0, 4.0], None, [1.0, 2.0, 3.0], [np.nan, 1.0]] + [[5.0, 6.0]] * 30
     encoder, frame = fit(cells)
     assert encoder.columns_[0]["features"] == ["c_0", "c_1", "c_missing"]
-    assert encoder.notes_[0].startswith("row 2, column 'c': not 2 numbers (cells: 2)")
+    assert "row 3, column 'c': '[1.0, 2.0, 3.0]' is not 2 numbers (2 cells" in encoder.notes_[0]
     Z = encoder.transform(frame)
     assert Z[:2, :3].tolist() == [[1, 2, 0], [3, 4, 0]]
     assert Z[2, 0] == pytest.approx(Z[[0, 1, *range(5, 35)], 0].mean())

@@ -229,12 +229,8 @@ class Decider:
         self, name: str, values: FloatArray, asked: bool, kind: str, reason: str = "", **how: Any
     ) -> dict[str, Any]:
         large = np.abs(values) > LARGEST_NUMBER
-        if large.any():
-            first = self.label(int(large.argmax()))
-            self.notes.append(
-                f"{first}, column {name!r}: {values[large][0]:g} is infinite or beyond "
-                f"{LARGEST_NUMBER:g} (cells: {large.sum()}); treated as missing."
-            )
+        expected = f"a number below {LARGEST_NUMBER:g}"
+        self._note_cells(name, large, map(str, values[large]), expected, len(values))
         missing = np.isnan(values) | large
         present = values[~missing]
         if len(present) == 0:
@@ -265,17 +261,15 @@ class Decider:
             return left_out(name, f"contains cells of type {min(kinds - {'str'})}")
         length, n_usual = Counter(map(len, present)).most_common(1)[0]
         bad = np.asarray(np.isnan(vector_matrix(cells, length)).any(axis=1))
-        n_bad = int(bad.sum()) - len(cells) + len(present)
-        if length == 0 or n_bad == len(present):
+        if length == 0 or bad.all():
             return left_out(name, "lists of something other than numbers")
         if n_usual < 0.9 * len(present):
             return left_out(name, "lists of different lengths")
-        if n_bad:
-            first = self.label(int(bad.argmax()))
-            self.notes.append(
-                f"{first}, column {name!r}: not {length} numbers (cells: {n_bad}); treated as missing."
-            )
-        return _used(name, "vector", f"{length} entries", bad, length=length)
+        wrong = bad & ~np.array([_is_missing(value) for value in cells])
+        texts = map(str, cells[wrong])
+        self._note_cells(name, wrong, texts, f"{length} numbers", len(present))
+        how = {"length": length, "parts": list(range(length))}
+        return _used(name, "vector", f"{length} entries", bad, **how)
 
     def _texts(self, name: str, words: Words, asked: bool) -> dict[str, Any]:
         counts, missing = words.counts, words.codes < 0
@@ -296,7 +290,7 @@ class Decider:
             return left_out(name, f"does not contain numbers, but for example {shown}")
         if asked or (_readable(counts, bad) and not codes):
             self._note_format(name, counts, format_, other)
-            self._note_cells(name, words, bad, "a number")
+            self._note_words(name, words, bad, "a number")
             reason = _format_reason(counts, format_)
             numbers = words.spread(values)
             return self._numbers(name, numbers, asked, "number", reason, format=asdict(format_))
@@ -322,16 +316,18 @@ class Decider:
                     f"column {name!r}: dates such as {words.texts[0]!r} are read {doubt}; write them "
                     "as year-month-day if this is wrong."
                 )
-            self._note_cells(name, words, bad, "a date")
+            self._note_words(name, words, bad, "a date")
             return self._moments(name, words.spread(moments), missing, formats)
         for kind, (parse, reason) in PARSERS.items():
             bad = [text for text in counts if parse(text) is None]
             if _readable(counts, bad) and (kind != "range" or 2 < len(counts) <= 40):
-                self._note_cells(name, words, bad, f"one of {reason}")
+                self._note_words(name, words, bad, f"one of {reason}")
                 example = next(text for text in counts if text not in bad)
                 values = np.atleast_1d(parse(example)).tolist()
                 read = " and ".join(f"{value:g}" for value in values)
-                how = {"parser": kind, "length": len(values)}
+                how: dict[str, Any] = {"parser": kind, "length": len(values)}
+                if len(values) > 1:
+                    how["parts"] = list(range(1, len(values) + 1))
                 ordered = "ordered" if kind == "range" else "number"
                 shown = f"{reason}; {example} is read as {read}"
                 return _used(name, ordered, shown, missing, **how)
@@ -383,16 +379,22 @@ class Decider:
             return "an identifier: almost every value is different"
         return f"too many different values, {len(counts)} in {n_present} rows"
 
-    def _note_cells(self, name: str, words: Words, bad: list[str], expected: str) -> None:
-        """Note cells that cannot be read."""
-        if bad:
-            places = [i for i, text in enumerate(words.texts) if text in set(bad)]
-            rows = np.flatnonzero(np.isin(words.codes, places))
-            n_present = int((words.codes >= 0).sum())
+    def _note_words(self, name: str, words: Words, bad: list[str], expected: str) -> None:
+        """Note texts that cannot be read."""
+        places = [i for i, text in enumerate(words.texts) if text in set(bad)]
+        rows = np.isin(words.codes, places)
+        self._note_cells(name, rows, bad, expected, int((words.codes >= 0).sum()))
+
+    def _note_cells(
+        self, name: str, rows: AnyArray, texts: Iterable[str], expected: str, n_present: int
+    ) -> None:
+        """Note cells that cannot be read; `rows` marks them."""
+        n_bad = int(rows.sum())
+        if n_bad:
             self.notes.append(
-                f"{self.label(int(rows[0]))}, column {name!r}: {listed(bad, len(rows), expected)}; "
-                f"{n_present - len(rows)} of {n_present} cells are. "
-                f"{'It is' if len(rows) == 1 else 'They are'} treated as missing."
+                f"{self.label(int(rows.argmax()))}, column {name!r}: {listed(texts, n_bad, expected)}; "
+                f"{n_present - n_bad} of {n_present} cells are. "
+                f"{'It is' if n_bad == 1 else 'They are'} treated as missing."
             )
 
     def _note_format(

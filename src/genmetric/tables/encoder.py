@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
@@ -13,13 +15,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from genmetric._text import did_you_mean, import_optional
 from genmetric._typing import AnyArray, FloatArray
 from genmetric._validation import warn_user
-from genmetric.tables import TableError, columns, read
+from genmetric.tables import TableError, columns, numbers, read
 
 pd = import_optional("pandas", "cli")
 
 #: Kinds of columns in the order in which a summary lists them, and plurals.
 KINDS = ("number", "boolean", "ordered", "category", "date", "vector", "left out")
 PLURALS = {"ordered": "ordered", "category": "categories", "left out": "left out"}
+
+#: The format of numbers that Python reads.
+PLAIN = asdict(numbers.PLAIN)
 
 #: Values of a category that stand for missing cells, and for rare ones.
 MISSING, OTHER = "missing", "other"
@@ -276,7 +281,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return X
 
     def _cells(self, frame: Any, column: dict[str, Any]) -> Any:
-        return columns.read_cells(frame[column["name"]], self.na_values)
+        """Return the cells of a column; plain numbers in text at once, which is much faster."""
+        series = frame[column["name"]]
+        is_plain = column["kind"] == "number" and column.get("format", PLAIN) == PLAIN
+        if is_plain and "parser" not in column and pd.api.types.is_string_dtype(series):
+            with suppress(ValueError, TypeError):
+                texts = read.pa.array(series, read.pa.string(), from_pandas=True)
+                series = pd.Series(texts.cast("float64").to_numpy(zero_copy_only=False))
+        return columns.read_cells(series, self.na_values)
 
     def _decide(self, frame: Any) -> list[dict[str, Any]]:
         """Decide what each column is."""
@@ -306,20 +318,14 @@ def _learn(column: dict[str, Any], cells: Any) -> None:
         if column["first"]:
             column["means"] = _encode(column, cells)[0].mean(axis=0).tolist()
         return
-    numbers, bad = columns.to_numbers(cells, column)
+    block, bad = columns.to_numbers(cells, column)
     texts = dict.fromkeys(_cell(cells, row) for row in np.flatnonzero(bad).tolist())
     column.setdefault("ignored", list(texts)[:1000])
-    known = np.isfinite(numbers)
+    known = np.isfinite(block)
     # A column that is empty in one fold of a cross-validation must stay a column.
-    totals = np.where(known, numbers, 0.0).sum(axis=0)
+    totals = np.where(known, block, 0.0).sum(axis=0)
     column["means"] = (totals / np.maximum(1, known.sum(axis=0))).tolist()
-    first, length = int(column["kind"] == "number"), column.get("length", 1)
-    parts = (
-        column.get("parts") or range(first, first + length)
-        if length > 1 or column["kind"] in ("date", "vector")
-        else []
-    )
-    column["features"] = [f"{name}_{part}" for part in parts] or [name]
+    column["features"] = [f"{name}_{part}" for part in column.get("parts", [])] or [name]
     column["features"] += [f"{name}_{MISSING}"] * column["indicator"]
 
 
@@ -368,13 +374,13 @@ def _cell(cells: Any, row: int) -> str:
     return str(cells.texts[cells.codes[row]] if is_text else cells[row])
 
 
-def _original(column: dict[str, Any], block: FloatArray) -> AnyArray:
+def _original(column: dict[str, Any], block: FloatArray) -> Any:
     """Return the features of one column as the table has them."""
     first, length = np.asarray(block[:, 0]), column.get("length", 1)
     if column["kind"] == "category":
         rest = 1 - block.sum(axis=1, keepdims=True)
         scores = np.hstack([rest, block]) if column["first"] else block
-        words: AnyArray = np.array(column["values"], dtype=object)
+        words = np.array(column["values"], dtype=object)
         return words[scores.argmax(axis=1)]
     if column["kind"] == "boolean":
         return np.asarray(first > 0.5)
@@ -383,7 +389,7 @@ def _original(column: dict[str, Any], block: FloatArray) -> AnyArray:
     if "scale" in column:
         values = np.array(list(column["scale"].values()))
         nearest = np.abs(block[:, :1] - values).argmin(axis=1)
-        answers: AnyArray = np.array(list(column["scale"]), dtype=object)
+        answers = np.array(list(column["scale"]), dtype=object)
         return answers[nearest]
     return first if length == 1 else np.array([*block[:, :length].tolist(), None], object)[:-1]
 
