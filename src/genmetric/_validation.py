@@ -430,7 +430,9 @@ def batch_targets(estimator: Any, y: Any) -> FloatArray:
     name = type(estimator).__name__
     refuse_lazy(y, "y")
     try:
-        values = np.asarray(y, dtype=float)
+        values = np.asarray(y)
+        # check_array refuses complex numbers, with the error that scikit-learn expects.
+        values = values if values.dtype.kind == "c" else values.astype(float)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} expects numeric targets; got y = {reprlib.repr(y)}. For class labels use "

@@ -7,7 +7,7 @@ from scipy.spatial import cKDTree
 
 from genmetric.density import ClassGaussians
 from genmetric.geometry import asymptotic_error, bias_per_row, finite_sample_error
-from genmetric.geometry._risk import density_bias
+from genmetric.geometry.risk import density_bias
 
 
 def draw(models, n, rng, priors=None):
@@ -151,7 +151,7 @@ def test_finite_sample_error_against_simulation(wide_and_narrow, metric):
     models, X = wide_and_narrow
     rng, N, runs = np.random.default_rng(1), 400, []
     L = np.sqrt(metric)
-    for _ in range(300):
+    for _ in range(150):
         train, y = draw(models, N, rng)
         test, _ = draw(models, 400, rng)
         neighbour = cKDTree(train @ L).query(test @ L)[1]

@@ -31,7 +31,7 @@ from genmetric.comparison._method import (
 )
 from genmetric.comparison._time_limit import slow_note
 from genmetric.kernels import RegionalKernels, SimpleMKLClassifier
-from genmetric.kernels._regional import SCALES
+from genmetric.kernels.regional import SCALES
 from genmetric.learners import (
     LMNN,
     MLKR,

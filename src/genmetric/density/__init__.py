@@ -1,24 +1,37 @@
 """Class models: log-density, gradient and curvature of each class.
 
-`_statistics` holds the mergeable sums, `_covariance` the shrinkage, `_gaussian` and `_mixture` the
-models, and `_models` the interface to a set of models of any kind, one per class.
+`coordinates` centres, scales and whitens samples, `statistics` holds the mergeable sums,
+`covariance` the shrinkage, `gaussian`, `mixture` and `low_rank` the models, and `kernel` the
+density for KDE weights.
 """
 
-from genmetric.density._gaussian import ClassGaussians, GaussianModel, fit_gaussians
-from genmetric.density._joint import JointDensity
-from genmetric.density._mixture import GaussianMixtureModel
-from genmetric.density._models import ClassModels, DensityModel, SeparateModels, fit_class_models
+from typing import TypeAlias
+
 from genmetric.density._scaling import Scaling
-from genmetric.density._statistics import ClassStatistics, class_statistics, merge_statistics
+from genmetric.density.coordinates import Coordinates
+from genmetric.density.gaussian import (
+    ClassGaussians,
+    GaussianModel,
+    SeparateModels,
+    fit_class_models,
+    fit_gaussians,
+)
+from genmetric.density.low_rank import LowRankGaussians
+from genmetric.density.mixture import GaussianMixtureModel, JointDensity
+from genmetric.density.statistics import ClassStatistics, class_statistics, merge_statistics
+
+#: The class models of all classes, in any form.
+ClassModels: TypeAlias = ClassGaussians | LowRankGaussians | SeparateModels
 
 __all__ = [
     "ClassGaussians",
     "ClassModels",
     "ClassStatistics",
-    "DensityModel",
+    "Coordinates",
     "GaussianMixtureModel",
     "GaussianModel",
     "JointDensity",
+    "LowRankGaussians",
     "Scaling",
     "SeparateModels",
     "class_statistics",

@@ -1,20 +1,20 @@
 """Pure functions on stacks of matrices: Phi, local metrics, their sums and their roots.
 
-`_phi` combines the curvatures of the classes, `_local` computes the metric of each sample,
-`_summation` holds the solvers of their sum, `_factor` takes roots, and `_risk` estimates the error
-of a nearest neighbour.
+`phi` combines the curvatures of the classes, `local` computes the metric of each sample, `sums`
+selects the solver of their sum (`dense`, `resolvent` or `low_rank`), `factor` takes roots, and
+`risk` estimates the error of a nearest neighbour.
 """
 
-from genmetric.geometry._factor import rank_limited_factor, symmetric_root, unit_determinant
-from genmetric.geometry._local import interpolate, local_metrics, sign_rule
-from genmetric.geometry._phi import curvature_weights, phi, phi_weights
 from genmetric.geometry._regression import (
     RegressionMetricSum,
     average_regression_metrics,
     regression_local_metrics,
 )
-from genmetric.geometry._risk import asymptotic_error, bias_per_row, finite_sample_error
-from genmetric.geometry._summation import MetricSum, sum_local_metrics
+from genmetric.geometry.factor import rank_limited_factor, symmetric_root, unit_determinant
+from genmetric.geometry.local import MetricSum, interpolate, local_metrics, sign_rule
+from genmetric.geometry.phi import curvature_weights, phi, phi_weights
+from genmetric.geometry.risk import asymptotic_error, bias_per_row, finite_sample_error
+from genmetric.geometry.sums import sum_local_metrics
 
 __all__ = [
     "MetricSum",

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray
-from genmetric.geometry._local import FLOOR
+from genmetric.geometry.local import FLOOR
 
 
 class RegressionMetricSum(NamedTuple):

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
 
 from genmetric._typing import AnyArray, IntArray
-from genmetric.density import Scaling
-from genmetric.neighbors import (
-    ClassRows,
-    EnergyModel,
-    majority_votes,
-    margin_unit,
-    nearest_neighbors,
-    training_neighbors,
-)
+from genmetric.neighbors import EnergyModel, majority_votes, nearest_neighbors
 from genmetric.reproduction._problems import Parts
 
 T = TypeVar("T")
@@ -114,23 +107,17 @@ class EnergySpace:
     """
 
     def __init__(self, fits: Fits, metric: Any, n_targets: int) -> None:
-        z = fits.space(metric, "train")
-        self._frame = Scaling.of(z)
-        self._rows = ClassRows.of(self._frame.apply(z), fits.parts["train"][1], fits.n_classes)
-        self._targets, nearest_other = training_neighbors(self._rows, n_targets)
-        self._unit = margin_unit(self._targets, nearest_other)
-        self._fits, self._metric = fits, metric
+        z, y = fits.space(metric, "train"), fits.parts["train"][1]
+        self._model = EnergyModel.of(z, y, n_targets, "three-term")
 
     def model(
         self, n_neighbors: int, margin_scale: float, push: float, energy: str = "three-term"
     ) -> EnergyModel:
         """Return the energies of one number of targets, margin and form."""
-        targets = self._targets[:, :n_neighbors]
-        return EnergyModel.of(self._rows, targets, margin_scale * self._unit, push, energy)
-
-    def rows(self, part: str) -> AnyArray:
-        """Return the samples of a part in the scale of the energies."""
-        return self._frame.apply(self._fits.space(self._metric, part))
+        margin = margin_scale * self._model.margin_unit
+        return replace(
+            self._model, n_neighbors=n_neighbors, margin=margin, push=push, energy=energy
+        )
 
 
 def spectrum_ranks(

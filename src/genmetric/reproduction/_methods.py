@@ -23,8 +23,7 @@ from sklearn.svm import SVC
 from genmetric._typing import AnyArray
 from genmetric.cluster import MetricKMeans
 from genmetric.kernels import RegionalKernels, SimpleMKLClassifier
-from genmetric.neighbors import LocalMetricClassifier
-from genmetric.neighbors._energy_race import least_energies_of_each
+from genmetric.neighbors import LocalMetricClassifier, least_energies
 from genmetric.reproduction._cache import Fits, spectrum_ranks
 
 #: Numbers of neighbours, all odd: with even ones the Euclidean error on Ionosphere is 12.2, far
@@ -165,7 +164,7 @@ class Energy:
     neighbors : tuple of int
         Numbers of targets; ties of the validation error go to the first.
     margin_scales : tuple of float
-        Margins in units of :func:`genmetric.neighbors.margin_unit`; ties go to the first.
+        Margins in units of the margin unit of the energies; ties go to the first.
     push : float
         Weight of the push terms.
     energy : {"three-term", "one-sided", "two-term"}
@@ -193,8 +192,9 @@ class Energy:
         space = fits.energy(metric, max(self.neighbors))
 
         def predict(*settings: tuple[int, float]) -> AnyArray:
-            models = [space.model(*setting, self.push, self.energy) for setting in settings]
-            return least_energies_of_each(models, space.rows(part))
+            z = fits.space(metric, part)
+            models = (space.model(*setting, self.push, self.energy) for setting in settings)
+            return np.stack([least_energies(model, z) for model in models])
 
         if part == "test":  # only the selected setting is tested
             return np.asarray(predict((k, scale))[0])

@@ -1,0 +1,292 @@
+"""Gaussians of many small classes: an isotropic part plus the centred samples of each class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric.density.coordinates import Coordinates
+from genmetric.density.covariance import (
+    EIGENVALUE_FLOOR,
+    Shrinkage,
+    covariance_terms,
+    degenerate_classes,
+    stand_in_covariance,
+    warn_floored,
+)
+from genmetric.density.statistics import ClassStatistics
+
+
+@dataclass(frozen=True)
+class LowRankGaussians:
+    r"""One Gaussian per class, with covariance :math:`\alpha_c I` plus a matrix of low rank.
+
+    With orthonormal axes :math:`u_k` of the centred samples of a class and the variances
+    :math:`\sigma_k^2 \ge \alpha_c` along them, the rows of :math:`K_c` are
+    :math:`\sqrt{1 - \alpha_c/\sigma_k^2}\,u_k`, and Woodbury's identity gives the precision
+
+    .. math:: P_c = \frac{1}{\alpha_c} \big(I - K_c^T K_c\big).
+
+    A class needs the memory of its samples. The log-densities of a sample under all classes come
+    from one product with the axes of all classes. Classes without a covariance of their own share
+    the last block of axes.
+
+    Attributes
+    ----------
+    means : ndarray of shape (n_classes, n_features)
+        Class means.
+    axes : ndarray of shape (n_axes, n_features)
+        The rows of all :math:`K_c`, block by block.
+    starts : ndarray of shape (n_blocks + 1,)
+        First row of each block in `axes`.
+    blocks : ndarray of shape (n_classes,)
+        Block of each class. Only the last block can belong to several classes.
+    isotropic : ndarray of shape (n_classes,)
+        The variances :math:`\alpha_c` outside the span of the axes.
+    log_scales : ndarray of shape (n_classes,)
+        Log-density at the mean.
+    offsets : ndarray of shape (n_axes,)
+        The products :math:`K_c \mu_c` of blocks that belong to one class.
+    """
+
+    means: AnyArray
+    axes: AnyArray
+    starts: IntArray
+    blocks: IntArray
+    isotropic: AnyArray
+    log_scales: AnyArray
+    offsets: AnyArray
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.means)
+
+    @property
+    def ranks(self) -> IntArray:
+        """Number of axes of each class, shape (n_classes,)."""
+        return np.asarray(np.diff(self.starts)[self.blocks])
+
+    def class_axes(self, c: int) -> FloatArray:
+        """Return the rows of the matrix K of a class."""
+        block = self.blocks[c]
+        return self.axes[self.starts[block] : self.starts[block + 1]]
+
+    def in_single_precision(self) -> LowRankGaussians:
+        """Return the same models in float32, to find the leading classes of a sample."""
+        arrays = vars(self).values()
+        return LowRankGaussians(
+            *(a.astype(np.float32) if a.dtype.kind == "f" else a for a in arrays)
+        )
+
+    def log_density(self, X: AnyArray) -> AnyArray:
+        r"""Return the log-density of each class at each sample, shape (n_samples, n_classes).
+
+        With :math:`e = x - \mu_c` the exponent is :math:`-\frac{1}{2\alpha_c}(|e|^2 - |K_c e|^2)`.
+        The result has the precision of the models.
+        """
+        shared = self.blocks == len(self.starts) - 2
+        square = np.einsum("ij,ij->i", self.means, self.means) - 2 * (X @ self.means.T)
+        square += np.einsum("ij,ij->i", X, X)[:, None]
+        n_own = self.starts[-2]
+        if n_own:
+            along = X @ self.axes[:n_own].T
+            along -= self.offsets[:n_own]
+            along *= along
+            own = (self.ranks > 0) & ~shared
+            starts = self.starts[self.blocks[own]]
+            square[:, own] -= np.add.reduceat(along, starts, axis=1)
+        if n_own < len(self.axes):
+            K = self.axes[n_own:]
+            x, mu = X @ K.T, self.means[shared] @ K.T
+            inside = np.einsum("ij,ij->i", x, x)[:, None] + np.einsum("ij,ij->i", mu, mu)
+            square[:, shared] -= inside - 2 * (x @ mu.T)
+        np.maximum(square, 0.0, out=square)
+        square /= -2 * self.isotropic
+        square += self.log_scales
+        return np.asarray(square)
+
+    def pair_log_density(self, X: FloatArray, samples: IntArray, classes: IntArray) -> FloatArray:
+        """Return the log-densities of pairs of a sample and a class, shape (n_pairs,)."""
+        e = X[samples] - self.means[classes]
+        square = np.einsum("ij,ij->i", e, e)
+        ranks = self.ranks[classes]
+        pair = np.repeat(np.arange(len(classes)), ranks)
+        first = np.repeat(self.starts[self.blocks[classes]], ranks)
+        within = np.arange(len(pair)) - np.repeat(np.cumsum(ranks) - ranks, ranks)
+        along = np.einsum("ij,ij->i", self.axes[first + within], e[pair])
+        square -= np.bincount(pair, along**2, minlength=len(classes))
+        scale = self.isotropic[classes]
+        return np.asarray(self.log_scales[classes] - 0.5 * np.maximum(square, 0.0) / scale)
+
+    def weighted_curvature(self, X: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the sum over classes of w_c G_c, shape (n_samples, n_features, n_features).
+
+        Classes of weight zero cost nothing.
+        """
+        n_features = X.shape[1]
+        total = np.zeros((len(X), n_features, n_features))
+        diagonal = np.einsum("nii->ni", total)
+        for c in np.flatnonzero(weights.any(axis=0)).tolist():
+            rows = np.flatnonzero(weights[:, c])
+            w, K = weights[rows, c], self.class_axes(c)
+            e = X[rows] - self.means[c]
+            v = (e - (e @ K.T) @ K) / self.isotropic[c]
+            part = K.T @ K / self.isotropic[c]
+            total[rows] += w[:, None, None] * (v[:, :, None] * v[:, None, :] + part)
+            diagonal[rows] -= (w / self.isotropic[c])[:, None]
+        return total
+
+    def precision_size(self, weights: FloatArray) -> FloatArray:
+        """Return the largest eigenvalue of each precision, weighted and summed, (n_samples,)."""
+        return np.asarray(np.abs(weights) @ (1 / self.isotropic))
+
+    @property
+    def covariances(self) -> FloatArray:
+        """Class covariances, shape (n_classes, n_features, n_features); computed on each access."""
+        n_features = self.means.shape[1]
+        out = np.empty((self.n_classes, n_features, n_features))
+        for c in range(self.n_classes):
+            K = self.class_axes(c)
+            # A row of squared norm g stands for the variance alpha / (1 - g).
+            square = np.einsum("ij,ij->i", K, K)
+            out[c] = np.eye(n_features) + (K / (1 - square)[:, None]).T @ K
+            out[c] *= self.isotropic[c]
+        return out
+
+
+def saves_memory(counts: AnyArray, n_features: int) -> bool:
+    """Return whether covariances take over 32 MB, and low-rank models at most half of that.
+
+    With 500 classes or more low-rank models save memory in any case, because covariances,
+    precisions and their roots are not stored. `counts` are the numbers of samples of the classes.
+    """
+    n_classes = len(counts)
+    smaller = 2 * int(np.minimum(counts, n_features).sum()) <= n_classes * n_features
+    return n_classes * n_features**2 >= 2**22 and (smaller or n_classes >= 500)
+
+
+def _class_spectra(
+    X: AnyArray,
+    codes: IntArray,
+    n_classes: int,
+    coordinates: Coordinates,
+    sample_weight: FloatArray | None,
+) -> tuple[FloatArray, FloatArray, FloatArray, list[tuple[FloatArray, FloatArray]]]:
+    """Return moments and means of the classes, the pooled scatter, and variances with their axes.
+
+    The moments are those of :attr:`ClassStatistics.moments`.
+    """
+    n_features = X.shape[1]
+    moments, means = np.zeros((4, n_classes)), np.zeros((n_classes, n_features))
+    order = np.argsort(codes, kind="stable")
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight[order]
+    E = coordinates.apply(X[order])
+    edges = np.searchsorted(codes[order], np.arange(n_classes + 1))
+    spectra: list[tuple[FloatArray, FloatArray]] = []
+    for c, (start, stop) in enumerate(pairwise(edges)):
+        e, w = E[start:stop], weight[start:stop]
+        for _ in range(2):  # the second step removes the mean that rounding leaves
+            shift = w @ e / w.sum()
+            means[c] += shift
+            e -= shift
+        fourth = w @ np.einsum("ij,ij->i", e, e) ** 2
+        e *= np.sqrt(w)[:, None]
+        if len(e) > n_features:  # the triangular factor has the same singular values and axes
+            e = np.asarray(np.linalg.qr(e, mode="r"))
+        _, singular, axes = np.linalg.svd(e, full_matrices=False)
+        variances = singular**2 / w.sum()
+        moments[:, c] = w.sum(), variances.sum(), variances @ variances, fourth
+        spectra.append((variances, axes))
+    return moments, means, E.T @ E, spectra
+
+
+def fit_low_rank_gaussians(
+    X: AnyArray,
+    codes: IntArray,
+    n_classes: int,
+    coordinates: Coordinates,
+    *,
+    shrinkage: Shrinkage = "auto",
+    sample_weight: FloatArray | None = None,
+    classes: AnyArray | None = None,
+    stand_in: FloatArray | None = None,
+) -> LowRankGaussians:
+    r"""Fit one Gaussian per class from samples in memory, without covariance matrices.
+
+    The covariances are those of :func:`~genmetric.density.fit_gaussians`, :math:`b_c I + a_c F_c^T
+    F_c / n_c` with :math:`F_c` the centred samples of a class, with the same floor, and the same
+    stand-in for classes with a single sample.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples in input space.
+    codes : ndarray of shape (n_samples,)
+        Class of each sample; every class has samples.
+    n_classes : int
+        Number of classes.
+    coordinates : Coordinates
+        Coordinates of the models.
+    shrinkage : "auto" or float, default="auto"
+    sample_weight : ndarray of shape (n_samples,), default=None
+    classes : ndarray of shape (n_classes,), default=None
+    stand_in : ndarray of shape (n_features, n_features), default=None
+        See :func:`~genmetric.density.fit_gaussians`.
+
+    Returns
+    -------
+    LowRankGaussians
+        The class models.
+    """
+    n_features = X.shape[1]
+    moments, means, scatter, spectra = _class_spectra(
+        X, codes, n_classes, coordinates, sample_weight
+    )
+    count, traces, _, fourth = moments
+    zero = np.zeros((1, n_features))
+    sums = count.sum(keepdims=True), zero, scatter[None], zero, fourth.sum(keepdims=True)
+    pooled, e = ClassStatistics(*sums), means - count @ means / count.sum()
+    total = float(pooled.traces[0] + count @ np.einsum("ij,ij->i", e, e) / count.sum())
+    plain = stand_in_covariance(pooled, total)
+    own, isotropic = covariance_terms(moments, plain, shrinkage, whitened=stand_in is not None)
+    flat = degenerate_classes(traces, means, total, classes)
+    floor = EIGENVALUE_FLOOR * float(np.trace(plain)) / n_features
+    alpha = np.maximum(isotropic, floor)
+    raised, blocks = np.zeros(n_classes, np.intp), np.zeros(n_classes, np.intp)
+    log_det = np.zeros(n_classes)
+    axes: list[FloatArray] = []
+    for c in np.flatnonzero(~flat).tolist():
+        variances = isotropic[c] + own[c] * spectra[c][0]
+        raised[c] = np.count_nonzero(variances < floor)
+        raised[c] += (n_features - len(variances)) * (isotropic[c] < floor)
+        blocks[c] = len(axes)
+        K, log_det[c] = _scaled_axes(spectra[c][1], np.maximum(variances, floor), alpha[c])
+        axes.append(K)
+    warn_floored(raised, plain)
+    if flat.any():
+        shrunk = stand_in_covariance(pooled, total, shrinkage) if stand_in is None else stand_in
+        variances, columns = np.linalg.eigh(shrunk)
+        variances = np.maximum(variances, floor)
+        alpha[flat], blocks[flat] = variances[0], len(axes)
+        K, log_det[flat] = _scaled_axes(columns.T, variances, variances[0])
+        axes.append(K)
+    log_scales = -0.5 * (n_features * np.log(2 * np.pi * alpha) + log_det)
+    owner = np.zeros(len(axes), np.intp)
+    owner[blocks] = np.arange(n_classes)
+    offsets = np.concatenate([K @ means[c] for K, c in zip(axes, owner, strict=True)])
+    starts = np.cumsum([0, *map(len, axes)])
+    return LowRankGaussians(means, np.concatenate(axes), starts, blocks, alpha, log_scales, offsets)
+
+
+def _scaled_axes(
+    vectors: FloatArray, variances: FloatArray, isotropic: float
+) -> tuple[FloatArray, float]:
+    """Return the rows of the matrix K, and the log-determinant relative to the isotropic part."""
+    gain = (variances - isotropic) / variances
+    some = gain > 1e-13  # below, the variance is the isotropic one up to rounding
+    K = vectors[some] * np.sqrt(gain[some])[:, None]
+    return K, float(np.log(variances / isotropic).sum())

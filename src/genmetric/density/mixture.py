@@ -1,0 +1,376 @@
+"""Gaussian mixtures: a class model for curved or multimodal classes, and their EM algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from genmetric._typing import ArrayLike, FloatArray, IntArray
+from genmetric._validation import (
+    RANDOM_STATE,
+    Interval,
+    ParameterRules,
+    check_parameters,
+    weighted_rows,
+)
+from genmetric.density.coordinates import Coordinates
+from genmetric.density.covariance import class_covariances
+from genmetric.density.gaussian import ClassGaussians, GaussianDensity, GaussianDensityMixin
+from genmetric.density.statistics import ClassStatistics
+
+
+def _seed_components(
+    X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState
+) -> IntArray:
+    """Assign samples to components by k-means, with initial centres as in k-means++.
+
+    The first centre is drawn with probability proportional to the weight, each further one with
+    weight times squared distance to the nearest centre, the best of a few draws. Draws use the
+    cumulative sum, so that repeating a sample equals a weight of two for every draw.
+    """
+    square, chance = np.full(len(X), np.inf), weights
+    assigned = np.zeros(len(X), np.intp)
+    centers = np.empty((n_components, X.shape[1]))
+    n_draws = 1
+    for k in range(n_components):
+        mass = np.cumsum(chance)
+        rows = np.searchsorted(mass, rng.uniform(size=n_draws) * mass[-1], side="right")
+        drawn = X[np.minimum(rows, len(X) - 1)]
+        e = X[:, None] - drawn
+        left = np.minimum(square[:, None], np.einsum("ijk,ijk->ij", e, e))
+        best = int((weights @ left).argmin())
+        centers[k] = drawn[best]
+        assigned[left[:, best] < square] = k
+        square = left[:, best]
+        chance = weights * square
+        n_draws = 2 + int(np.log(n_components))
+        if not chance.any():  # every sample coincides with a centre
+            centers = centers[: k + 1]
+            break
+    for _ in range(20):
+        for k in np.unique(assigned):
+            own = assigned == k
+            centers[k] = weights[own] @ X[own] / weights[own].sum()
+        half = 0.5 * np.einsum("kj,kj->k", centers, centers) - X @ centers.T
+        last, assigned = assigned, half.argmin(axis=1)
+        if np.array_equal(last, assigned):
+            break
+    return assigned
+
+
+def _maximize(
+    X: FloatArray, shares: FloatArray, prior: FloatArray, prior_rows: float, reg_covar: float
+) -> GaussianDensity:
+    r"""Compute mixing weights, means and covariances from the responsibilities (M step).
+
+    The covariance of a component is pooled with that of all components, which counts as
+    :math:`\nu` additional samples, and the pooled covariance in the same way with a prior,
+
+    .. math:: \Sigma_k = \frac{n_k S_k + \nu W}{n_k + \nu} + \epsilon I, \qquad
+              W = \frac{\sum_k n_k S_k + \nu \Lambda}{\sum_k n_k + \nu},
+
+    because a component with a single sample would have infinite likelihood otherwise. `shares` are
+    the weights of the samples in each component; components without samples are dropped.
+    """
+    total = shares.sum(axis=0)
+    shares = shares[:, total > 1e-9 * total.sum()]
+    count = shares.sum(axis=0)
+    means = shares.T @ X / count[:, None]
+    scatter = np.empty((len(count), X.shape[1], X.shape[1]))
+    for k, share in enumerate(shares.T):
+        e = X - means[k]
+        scatter[k] = (e * share[:, None]).T @ e
+    within = (scatter.sum(axis=0) + prior_rows * prior) / (count.sum() + prior_rows)
+    covariances = (scatter + prior_rows * within) / (count + prior_rows)[:, None, None]
+    covariances += reg_covar * np.eye(X.shape[1])
+    gaussians = ClassGaussians.from_moments(means, covariances, floor=reg_covar)
+    return GaussianDensity(gaussians, np.log(count / count.sum()))
+
+
+@np.errstate(under="ignore")
+def fit_mixture(
+    X: FloatArray,
+    weights: FloatArray,
+    n_components: int,
+    pooling: float | None,
+    reg_covar: float,
+    max_iter: int,
+    tol: float,
+    rng: np.random.RandomState,
+) -> tuple[GaussianDensity, float]:
+    """Fit a mixture by EM from one start; return it and the log-likelihood of the samples.
+
+    `X` is in coordinates in which the mean variance of a feature is about one. The prior is the
+    Ledoit-Wolf covariance of all samples divided by K^(2/D), the size of a part if their volume is
+    split into K equal parts. The other parameters are those of :class:`GaussianMixtureModel`.
+    """
+    n_features = X.shape[1]
+    whole = ClassStatistics.from_rows(X, np.zeros(len(X), np.intp), 1, weights)
+    prior = class_covariances(whole, "auto")[0] / n_components ** (2 / n_features)
+    prior_rows = n_features + 2.0 if pooling is None else pooling
+    assigned = _seed_components(X, weights, n_components, rng)
+    shares = weights[:, None] * (assigned[:, None] == np.arange(n_components))
+    last = -np.inf
+    for _ in range(max_iter):
+        density = _maximize(X, shares, prior, prior_rows, reg_covar)
+        joint = density.log_joint(X)
+        evidence = logsumexp(joint, axis=1, keepdims=True)
+        log_likelihood = float(weights @ evidence[:, 0])
+        if log_likelihood - last <= tol * weights.sum():
+            break
+        last = log_likelihood
+        shares = weights[:, None] * np.exp(joint - evidence)
+    return density, log_likelihood
+
+
+def _information(density: GaussianDensity, log_likelihood: float, n_rows: float) -> float:
+    r"""Return the Bayesian information criterion :math:`-2 \log L + p \log n`.
+
+    With K components and D features, :math:`p = K - 1 + KD + KD(D+1)/2`.
+    """
+    n_components, n_features = density.gaussians.means.shape
+    n_free = n_components * (1 + n_features + n_features * (n_features + 1) / 2) - 1
+    return float(n_free * np.log(max(n_rows, 2.0)) - 2 * log_likelihood)
+
+
+class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
+    r"""Several Gaussians as the density of a class.
+
+    For :math:`p = \sum_k \pi_k \mathcal N_k` with responsibilities :math:`r_k(x)`, the gradient of
+    the log-density is :math:`-\sum_k r_k v_k` and the curvature :math:`\nabla\nabla p / p` is
+    :math:`\sum_k r_k (v_k v_k^T - P_k)`, each :math:`v_k = P_k (x - \mu_k)`.
+
+    Parameters
+    ----------
+    n_components : int or "bic", default=2
+        Number of Gaussians, at most the number of distinct samples. More components describe
+        curved or multimodal classes and need more samples. ``"bic"`` fits 1, 2, ...
+        `max_components` and selects the number with the smallest Bayesian information criterion.
+    max_components : int, default=8
+        Largest number of components that ``"bic"`` tries. Larger values take longer.
+    pooling : float, default=None
+        Number of samples of the pooled covariance that are added to those of each component;
+        ``None`` is D + 2. Larger values make the components more alike and keep components with few
+        samples from collapsing; zero is maximum likelihood. The pooled covariance itself gets the
+        same number of samples of a prior: the shrunk covariance of the class divided by K^(2/D),
+        the size that K equal parts of the class have.
+    reg_covar : float, default=1e-6
+        Number added to the diagonal of the covariances, as a fraction of the mean variance of the
+        features. Larger values make the components rounder.
+    n_init : int, default=1
+        Number of starts of the EM algorithm; the result with the largest likelihood is kept. More
+        starts take longer and depend less on the random state.
+    max_iter : int, default=200
+        Maximum number of EM iterations.
+    tol : float, default=1e-4
+        The EM algorithm stops when the mean log-likelihood increases by less than this number.
+        Smaller values take more iterations.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the starts.
+
+    Attributes
+    ----------
+    mixing_weights_ : ndarray of shape (n_components,)
+        Mixing weights of the components; their sum is one.
+    means_ : ndarray of shape (n_components, n_features)
+        Means of the components.
+    covariances_ : ndarray of shape (n_components, n_features, n_features)
+        Covariances of the components.
+    n_components_ : int
+        Number of components.
+    bic_ : ndarray of shape (n_tried,)
+        Bayesian information criterion of 1, 2, ... components; only for ``n_components="bic"``.
+    n_features_in_ : int
+        Number of features seen during fit.
+
+    See Also
+    --------
+    GaussianModel : One Gaussian as the density of a class.
+    sklearn.mixture.GaussianMixture : Mixtures for clustering, without weights of samples.
+
+    References
+    ----------
+    C. Fraley and A. E. Raftery, Bayesian regularization for normal mixture estimation and
+    model-based clustering, Journal of Classification 24 (2007): the prior.
+
+    Examples
+    --------
+    >>> from genmetric import GaussianMixtureModel, GenerativeMetric
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GaussianMixtureModel(n_components=2, random_state=0)
+    >>> GenerativeMetric(class_model=model).fit(X, y).metric_.shape
+    (4, 4)
+    """
+
+    _parameter_rules: ClassVar[ParameterRules] = {
+        "n_components": ["bic", Interval(int, 1)],
+        "max_components": [Interval(int, 1)],
+        "pooling": [None, Interval(float, 0)],
+        "reg_covar": [Interval(float, 0)],
+        "n_init": [Interval(int, 1)],
+        "max_iter": [Interval(int, 1)],
+        "tol": [Interval(float, 0)],
+        "random_state": RANDOM_STATE,
+    }
+
+    def __init__(
+        self,
+        n_components: Any = 2,
+        *,
+        max_components: int = 8,
+        pooling: float | None = None,
+        reg_covar: float = 1e-6,
+        n_init: int = 1,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.max_components = max_components
+        self.pooling = pooling
+        self.reg_covar = reg_covar
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(
+        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> GaussianMixtureModel:
+        """Fit the mixture by EM.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples of one class.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies of the samples.
+
+        Returns
+        -------
+        self : GaussianMixtureModel
+            The fitted model.
+        """
+        check_parameters(self)
+        x, weight = weighted_rows(self, X, sample_weight)
+        coordinates = Coordinates.of(x)
+        inside = coordinates.apply(x)
+        rng = check_random_state(self.random_state)
+        n_distinct = len(np.unique(inside, axis=0))
+
+        def best_of(n_components: int) -> tuple[GaussianDensity, float]:
+            options = self.pooling, self.reg_covar, self.max_iter, self.tol, rng
+            starts = [
+                fit_mixture(inside, weight, n_components, *options) for _ in range(self.n_init)
+            ]
+            return max(starts, key=lambda start: start[1])
+
+        self.__dict__.pop("bic_", None)
+        if isinstance(self.n_components, str):
+            tried = [best_of(k + 1) for k in range(min(self.max_components, n_distinct))]
+            self.bic_ = np.array([_information(*found, weight.sum()) for found in tried])
+            # The likelihood of samples in input space, not of those in these coordinates.
+            self.bic_ += 2 * weight.sum() * x.shape[1] * np.log(coordinates.scale)
+            density, _ = tried[int(self.bic_.argmin())]
+        else:
+            density, _ = best_of(min(self.n_components, n_distinct))
+        self._coordinates, self._density = coordinates, density
+        self.mixing_weights_ = np.exp(density.log_weights)
+        self.n_components_ = len(self.mixing_weights_)
+        self.means_ = coordinates.restore(density.gaussians.means)
+        self.covariances_ = coordinates.restore_covariances(density.gaussians.covariances)
+        return self
+
+
+@dataclass(frozen=True)
+class JointDensity:
+    r"""A Gaussian mixture over (x, y): log-density of x and regression function E[y | x].
+
+    With responsibilities :math:`r_k(x)`, conditional means
+    :math:`m_k(x) = \mu_{y,k} + \beta_k^T (x - \mu_{x,k})` and
+    :math:`\beta_k = \Sigma_{xx,k}^{-1} \Sigma_{xy,k}`, the regression function is
+    :math:`f(x) = \sum_k r_k m_k`. With one component it is linear.
+
+    Attributes
+    ----------
+    marginal : ClassGaussians
+        Gaussians of x, one per component.
+    log_weights : ndarray of shape (n_components,)
+        Logarithms of the mixing weights.
+    slopes : ndarray of shape (n_components, n_features)
+        Regression coefficients :math:`\beta_k`.
+    targets : ndarray of shape (n_components,)
+        Means :math:`\mu_{y,k}` of y.
+    """
+
+    marginal: ClassGaussians
+    log_weights: FloatArray
+    slopes: FloatArray
+    targets: FloatArray
+
+    @classmethod
+    def from_moments(
+        cls, means: FloatArray, covariances: FloatArray, weights: FloatArray | None = None
+    ) -> JointDensity:
+        """Build the density from moments of (x, y), with y as the last coordinate.
+
+        Parameters
+        ----------
+        means : ndarray of shape (n_components, n_features + 1)
+            Means of the components.
+        covariances : ndarray of shape (n_components, n_features + 1, n_features + 1)
+            Positive definite covariances of the components.
+        weights : ndarray of shape (n_components,), default=None
+            Mixing weights; ``None`` is one component.
+
+        Returns
+        -------
+        JointDensity
+            The density.
+        """
+        marginal = ClassGaussians.from_moments(means[:, :-1], covariances[:, :-1, :-1])
+        slopes = np.einsum("kij,kj->ki", marginal.precisions, covariances[:, :-1, -1])
+        log_weights = np.zeros(1) if weights is None else np.log(weights)
+        return cls(marginal, log_weights, slopes, means[:, -1])
+
+    def gradients(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        r"""Compute the gradients of the log-density and of the regression function.
+
+        .. math:: g = \sum_k r_k g_k, \qquad
+                  b = \sum_k r_k \beta_k + \sum_k r_k (g_k - g)\, m_k
+
+        with :math:`g_k = -\Sigma_{xx,k}^{-1}(x - \mu_{x,k})`, because
+        :math:`\nabla r_k = r_k (g_k - g)`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        g : ndarray of shape (n_samples, n_features)
+            Gradient of log p(x).
+        b : ndarray of shape (n_samples, n_features)
+            Gradient of E[y | x].
+        """
+        if len(self.slopes) == 1:
+            g = self.marginal.gradient(X)[:, 0]
+            return g, np.broadcast_to(self.slopes[0], g.shape)
+        r = softmax(self.marginal.log_density(X) + self.log_weights, axis=1)
+        g_k = self.marginal.gradient(X)
+        g = np.einsum("nk,nkj->nj", r, g_k)
+        difference = X[:, None, :] - self.marginal.means
+        conditional = self.targets + np.einsum("nkj,kj->nk", difference, self.slopes)
+        # Around the regression function: a constant in y must not leave rounding errors.
+        conditional -= np.einsum("nk,nk->n", r, conditional)[:, None]
+        b = r @ self.slopes + np.einsum("nk,nkj->nj", r * conditional, g_k - g[:, None, :])
+        return g, b

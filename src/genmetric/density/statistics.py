@@ -1,0 +1,354 @@
+"""Class statistics: mergeable sums from which Gaussian class models are computed.
+
+A Gaussian class model needs only sums over samples. Batches from disk, chunks in threads and blocks
+on a cluster are therefore processed in the same way: the statistics of each part, merged. Moments
+are centred at the class means, because sums of ``x`` and ``x xᵀ`` lose all digits if the data have
+a large offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from genmetric._parallel import check_memory, map_chunks, row_chunks
+from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric._validation import rows_by_class
+from genmetric.density.coordinates import Coordinates
+
+
+@dataclass(frozen=True)
+class ClassStatistics:
+    """Weighted count, mean and centred moments of each class.
+
+    With ``e = x - mean`` for the samples of a class, each counted with its weight:
+
+    Attributes
+    ----------
+    count : ndarray of shape (n_classes,)
+        Sum of the weights.
+    mean : ndarray of shape (n_classes, n_features)
+        Class means; zero for a class without samples.
+    scatter : ndarray of shape (n_classes, n_features, n_features)
+        Sum of ``e eᵀ``. In pooled statistics, which leave out `third` and `fourth`, one matrix: the
+        sum over all classes, of shape (1, n_features, n_features).
+    third : ndarray of shape (n_classes, n_features)
+        Sum of ``|e|² e``; needed to merge `fourth`.
+    fourth : ndarray of shape (n_classes,)
+        Sum of ``|e|⁴``, which the Ledoit-Wolf shrinkage needs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.density import class_statistics
+    >>> X, codes = np.random.default_rng(0).normal(size=(6, 2)), np.array([0, 1, 0, 1, 0, 1])
+    >>> first, second = class_statistics(X[:3], codes[:3], 2), class_statistics(X[3:], codes[3:], 2)
+    >>> bool(np.allclose(first.merge(second).scatter, class_statistics(X, codes, 2).scatter))
+    True
+    """
+
+    count: FloatArray
+    mean: FloatArray
+    scatter: FloatArray
+    third: FloatArray
+    fourth: FloatArray
+
+    @classmethod
+    def from_rows(
+        cls, X: FloatArray, codes: IntArray, n_classes: int, sample_weight: FloatArray | None = None
+    ) -> ClassStatistics:
+        """Compute the statistics of samples at once; see :func:`class_statistics`."""
+        D = X.shape[1]
+        shapes: tuple[tuple[int, ...], ...] = ((), (D,), (D, D), (D,), ())
+        stats = cls(*(np.zeros((n_classes, *shape)) for shape in shapes))
+        for c, rows in enumerate(rows_by_class(codes, n_classes)):
+            w = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
+            total = w.sum()
+            if total <= 0:
+                continue
+            e = X.take(rows, axis=0)
+            mean = (w @ e) / total
+            e -= mean
+            # One correction step: the rounding of a large common offset leaves a small mean in e.
+            shift = (w @ e) / total
+            e -= shift
+            norm2 = np.einsum("ij,ij->i", e, e)
+            stats.count[c] = total
+            stats.mean[c] = mean + shift
+            # Without weights the product with its own transpose, at half the cost.
+            stats.scatter[c] = (e if sample_weight is None else e * w[:, None]).T @ e
+            stats.third[c] = (w * norm2) @ e
+            stats.fourth[c] = w @ norm2**2
+        return stats
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether there is one scatter of all classes together."""
+        return len(self.third) < len(self.count)
+
+    def merge(self, other: ClassStatistics) -> ClassStatistics:
+        """Return the statistics of the samples of both, of the same classes and coordinates."""
+        count = self.count + other.count
+        share = np.divide(other.count, count, out=np.zeros_like(count), where=count > 0)
+        difference = other.mean - self.mean
+        mean = self.mean + share[:, None] * difference
+        if self.is_pooled:
+            e = difference * np.sqrt(self.count * share)[:, None]
+            scatter = self.scatter + other.scatter + e.T @ e
+            return ClassStatistics(count, mean, scatter, self.third, self.fourth)
+        moments = zip(self._moments_about(mean), other._moments_about(mean), strict=True)
+        return ClassStatistics(count, mean, *(a + b for a, b in moments))
+
+    def _moments_about(self, center: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return scatter, third and fourth moments about a centre other than the mean."""
+        d = np.where(self.count[:, None] > 0, self.mean - center, 0.0)
+        d2 = np.einsum("cj,cj->c", d, d)
+        spread = np.trace(self.scatter, axis1=1, axis2=2)
+        scatter_d = np.einsum("cij,cj->ci", self.scatter, d)
+        scatter = self.scatter + self.count[:, None, None] * d[:, :, None] * d[:, None, :]
+        third = self.third + 2 * scatter_d + (spread + self.count * d2)[:, None] * d
+        along = np.einsum("cj,cj->c", self.third + scatter_d, d)
+        return scatter, third, self.fourth + 4 * along + 2 * d2 * spread + self.count * d2**2
+
+    def take(self, classes: IntArray) -> ClassStatistics:
+        """Return the statistics of some classes; pooled ones lose classes without samples only."""
+        return self._for_each(lambda values: values[classes])
+
+    def place(self, places: IntArray, n_classes: int) -> ClassStatistics:
+        """Embed these statistics in a larger set of classes; other classes get count zero."""
+
+        def placed(values: FloatArray) -> FloatArray:
+            wide = np.zeros((n_classes, *values.shape[1:]))
+            wide[places] = values
+            return wide
+
+        return self._for_each(placed)
+
+    def _for_each(self, function: Callable[[FloatArray], FloatArray]) -> ClassStatistics:
+        """Apply a function to each array that has one entry per class."""
+        arrays = [self.count, self.mean, self.scatter, self.third, self.fourth]
+        n_arrays = 2 if self.is_pooled else len(arrays)
+        return ClassStatistics(*map(function, arrays[:n_arrays]), *arrays[n_arrays:])
+
+    def moved(self, source: Coordinates, target: Coordinates) -> ClassStatistics:
+        """Return the statistics in other coordinates.
+
+        If `target` has axes, the third and fourth moments do not follow from those before the map
+        and are zero: see :func:`fourth_moments`.
+
+        Parameters
+        ----------
+        source : Coordinates
+            Coordinates of these statistics, without axes.
+        target : Coordinates
+            Coordinates of the result.
+
+        Returns
+        -------
+        ClassStatistics
+            Statistics of the same samples.
+        """
+        moments = [self.mean, self.scatter, self.third, self.fourth]
+        for k in range(4):
+            # One factor at a time: its fourth power may overflow where the moment is zero.
+            moments[k:] = [moment * (source.scale / target.scale) for moment in moments[k:]]
+        mean, scatter, third, fourth = moments
+        shift = (source.center - target.center) / target.scale
+        mean = np.where(self.count[:, None] > 0, mean + shift, 0.0)
+        if target.axes is not None:
+            mean, scatter = mean @ target.axes, target.axes.T @ scatter @ target.axes
+            third, fourth = np.zeros_like(third), np.zeros_like(fourth)
+        return ClassStatistics(self.count, mean, scatter, third, fourth)
+
+    @property
+    def covariances(self) -> FloatArray:
+        """Maximum-likelihood covariances, shape (n_classes, n_features, n_features)."""
+        return self.scatter / np.maximum(self.count, np.finfo(float).tiny)[:, None, None]
+
+    @property
+    def traces(self) -> FloatArray:
+        """Trace of the maximum-likelihood covariance of each class, shape (n_classes,)."""
+        return np.asarray(np.trace(self.covariances, axis1=1, axis2=2))
+
+    @property
+    def squares(self) -> FloatArray:
+        """Squared Frobenius norm of the covariance of each class, shape (n_classes,)."""
+        cov = self.covariances
+        return np.asarray(np.einsum("cij,cij->c", cov, cov))
+
+    @property
+    def moments(self) -> FloatArray:
+        """Count, trace and square of the covariance, and fourth moment, shape (4, n_classes)."""
+        return np.stack([self.count, self.traces, self.squares, self.fourth])
+
+    def pooled(self) -> ClassStatistics:
+        """Return the statistics of all classes as one, each sample about the mean of its class."""
+        arrays = (self.count, 0 * self.mean, self.scatter, self.third, self.fourth)
+        return ClassStatistics(*(values.sum(axis=0, keepdims=True) for values in arrays))
+
+    @property
+    def pooled_covariance(self) -> FloatArray:
+        """Within-class covariance of all classes together, shape (n_features, n_features)."""
+        return np.asarray(self.scatter.sum(axis=0) / self.count.sum())
+
+    @property
+    def total_covariance(self) -> FloatArray:
+        """Covariance of all samples about their common mean, shape (n_features, n_features)."""
+        e = self.mean - (self.count @ self.mean) / self.count.sum()
+        between = (e * self.count[:, None]).T @ e / self.count.sum()
+        return np.asarray(self.pooled_covariance + between)
+
+    @property
+    def total_variance(self) -> float:
+        """Trace of the covariance of all samples about their common mean."""
+        return float(np.trace(self.total_covariance))
+
+
+def _samples(X: AnyArray, rows: slice, coordinates: Coordinates | None) -> FloatArray:
+    """Return samples as float64, in the given coordinates."""
+    return np.asarray(X[rows], float) if coordinates is None else coordinates.apply(X[rows])
+
+
+def merge_statistics(parts: Iterable[ClassStatistics]) -> ClassStatistics:
+    """Merge statistics of the same classes and coordinates, in order."""
+    return reduce(ClassStatistics.merge, parts)
+
+
+def class_statistics(
+    X: AnyArray,
+    codes: IntArray,
+    n_classes: int,
+    *,
+    coordinates: Coordinates | None = None,
+    sample_weight: FloatArray | None = None,
+    n_jobs: int | None = None,
+) -> ClassStatistics:
+    """Compute the class statistics of an array, chunk by chunk.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples; chunks are converted to float64 one at a time.
+    codes : ndarray of shape (n_samples,)
+        Class of each sample, in ``range(n_classes)``.
+    n_classes : int
+        Number of classes.
+    coordinates : Coordinates, default=None
+        Coordinates of the statistics; ``None`` is input space.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Frequencies: weight 2 equals repeating the sample, weight 0 removes it.
+    n_jobs : int, default=None
+        Number of threads; the result is the same for every number.
+
+    Returns
+    -------
+    ClassStatistics
+        Counts, means and centred moments.
+    """
+    n_features = X.shape[1]
+    n_bytes = 24 * n_classes * n_features**2  # scatters, covariances and their eigenvectors
+    if n_bytes > 2**28:
+        check_memory(
+            n_bytes,
+            f"The covariances of {n_classes} classes of {n_features} features",
+            "Use fewer classes or features (PCA), or genmetric.EmbeddingAdapter, which has one "
+            "covariance for all classes.",
+        )
+
+    def of_chunk(rows: slice) -> ClassStatistics:
+        w = None if sample_weight is None else sample_weight[rows]
+        return ClassStatistics.from_rows(_samples(X, rows, coordinates), codes[rows], n_classes, w)
+
+    # A chunk should stay in the cache; but a merge costs one pass over the scatters, so it should
+    # be longer than all of them.
+    chunks = row_chunks(len(X), 32 * n_features, budget=max(2**23, 128 * n_classes * n_features**2))
+    return merge_statistics(map_chunks(of_chunk, chunks, n_jobs))
+
+
+def pooled_statistics(
+    X: AnyArray,
+    codes: IntArray,
+    n_classes: int,
+    *,
+    coordinates: Coordinates | None = None,
+    sample_weight: FloatArray | None = None,
+    n_jobs: int | None = None,
+) -> ClassStatistics:
+    """Compute class statistics with one scatter of all classes together, in O(C·D + D²) memory.
+
+    Parameters
+    ----------
+    X, codes, n_classes, coordinates, sample_weight, n_jobs
+        As of :func:`class_statistics`.
+
+    Returns
+    -------
+    ClassStatistics
+        Pooled statistics, without third and fourth moments.
+    """
+    n_features = X.shape[1]
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    chunks = row_chunks(len(X), 24 * n_features, budget=2**23)
+    count = np.bincount(codes, weight, minlength=n_classes).astype(float)
+    share = weight / np.maximum(count, np.finfo(float).tiny)[codes]
+
+    def means_of_chunk(rows: slice) -> FloatArray:
+        c = codes[rows]
+        averaging = csr_array((share[rows], (c, np.arange(len(c)))), (n_classes, len(c)))
+        return np.asarray(averaging @ _samples(X, rows, coordinates))
+
+    mean = reduce(np.add, map_chunks(means_of_chunk, chunks, n_jobs))
+
+    def scatter_of_chunk(rows: slice) -> FloatArray:
+        e = (_samples(X, rows, coordinates) - mean[codes[rows]]) * np.sqrt(weight[rows])[:, None]
+        return np.asarray(e.T @ e)
+
+    scatter = reduce(np.add, map_chunks(scatter_of_chunk, chunks, n_jobs))
+    return ClassStatistics(count, mean, scatter[None], mean[:0], count[:0])
+
+
+def fourth_moments(
+    X: AnyArray,
+    codes: IntArray,
+    means: FloatArray,
+    coordinates: Coordinates,
+    *,
+    sample_weight: FloatArray | None = None,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    r"""Return the sum of :math:`|e|^4` of each class, with e the distance to its mean.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples in input space.
+    codes : ndarray of shape (n_samples,)
+        Class of each sample.
+    means : ndarray of shape (n_classes, n_features)
+        Class means in `coordinates`.
+    coordinates : Coordinates
+        Coordinates in which to measure.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Frequencies of the samples.
+    n_jobs : int, default=None
+        Number of threads; the result is the same for every number.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+        Sums over the samples of each class; sums over batches add up.
+    """
+
+    def of_chunk(rows: slice) -> FloatArray:
+        e = coordinates.apply(X[rows]) - means[codes[rows]]
+        fourth = np.einsum("ij,ij->i", e, e) ** 2
+        if sample_weight is not None:
+            fourth *= sample_weight[rows]
+        return np.bincount(codes[rows], fourth, minlength=len(means)).astype(float)
+
+    chunks = row_chunks(len(X), 48 * X.shape[1], budget=2**23)
+    return reduce(np.add, map_chunks(of_chunk, chunks, n_jobs))

@@ -1,0 +1,251 @@
+r"""Sums of local metrics under low-rank class models, by one small eigenproblem per sample.
+
+With weights :math:`w_c` of the classes that matter at a sample, :math:`v_c = P_c(x - \mu_c)` and
+precisions :math:`P_c = (I - K_c^T K_c)/\alpha_c`,
+
+.. math:: \Phi = \gamma I + \sum_c w_c v_c v_c^T + \sum_c \frac{w_c}{\alpha_c} K_c^T K_c,
+          \qquad \gamma = -\sum_c \frac{w_c}{\alpha_c} .
+
+All but a multiple of the identity lies in the span of a few vectors. An orthonormal basis Q of the
+span (a QR decomposition, O(D·r²)) reduces Phi to a matrix of size r x r, and :math:`\gamma` is an
+eigenvalue of multiplicity D - r. No approximation is involved.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from genmetric._parallel import map_chunks, row_chunks
+from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric.density import Coordinates, LowRankGaussians
+from genmetric.geometry.dense import dense_bytes_per_row, sum_of_chunk
+from genmetric.geometry.local import MetricSum, Normalization, sign_rule
+from genmetric.geometry.phi import curvature_weights, phi_weights, rounding_level
+
+#: Bytes of one chunk of log-densities: long products are faster.
+SCREEN_BYTES = 96 * 2**20
+
+#: All classes that are not candidates have together at most exp(-SLACK) times the tolerance of the
+#: largest weight. Samples whose two leading log-densities differ by less than the gap are compared
+#: with all classes.
+SLACK, MIN_GAP = 10.0, 1e-2
+
+
+def sparse_weights(weights: FloatArray, tol: float) -> Any:
+    """Keep the weights of the classes that matter at each sample, as a CSR matrix.
+
+    The classes of the largest and the most negative weight always matter, others if their absolute
+    weight exceeds `tol`. The smaller of the two leading weights takes up the weights left out, so
+    that two classes have the weights 1 and -1.
+    """
+    every = np.arange(len(weights))
+    high, low = weights.argmax(axis=1), weights.argmin(axis=1)
+    keep = np.abs(weights) > tol
+    keep[every, high] = keep[every, low] = True
+    kept = np.where(keep, weights, 0.0)
+    smaller = np.where(weights[every, high] < -weights[every, low], high, low)
+    kept[every, smaller] = 0.0
+    kept[every, smaller] = -kept.sum(axis=1)
+    starts = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
+    return csr_array((kept[keep], np.nonzero(keep)[1], starts), weights.shape)
+
+
+def candidate_weights(
+    models: LowRankGaussians,
+    single: LowRankGaussians,
+    X: FloatArray,
+    tol: float,
+    log_priors: FloatArray | None = None,
+) -> Any:
+    r"""Find the classes that matter at each sample from log-densities in float32.
+
+    `single` are the models in float32. The candidates are evaluated again in float64. In the
+    notation of :func:`~genmetric.geometry.curvature_weights` the largest weight is at least
+    :math:`\delta_{(2)} = 1 - p_{(2)}/p_{(1)}`, which is small if the two leading densities nearly
+    agree. With C classes, those that are not candidates have
+
+    .. math:: p_c \le \varepsilon\,\delta_{(2)}\,p_{(2)} / C, \qquad
+              \varepsilon = \mathrm{tol}\,e^{-10},
+
+    so that leaving them out changes a weight :math:`w` of :func:`sparse_weights` of all classes by
+    at most about :math:`\varepsilon\,(2 + |w|)`.
+    """
+    rough = single.log_density(X.astype(np.float32))
+    # A product of length D in float32 has a relative error of about sqrt(D)·eps.
+    farthest = np.sqrt(np.einsum("ij,ij->i", models.means, models.means).max())
+    reach = np.sqrt(np.einsum("ij,ij->i", X, X)) + farthest
+    unit = 4 * np.sqrt(X.shape[1]) * float(np.finfo(np.float32).eps)
+    error = unit * reach**2 / float(models.isotropic.min())
+    if log_priors is not None:
+        rough += log_priors.astype(np.float32)
+    every = np.arange(len(X))
+    first = rough.argmax(axis=1)
+    top = rough[every, first].copy()
+    rough[every, first] = -np.inf
+    second = rough.max(axis=1)
+    rough[every, first] = top
+    gap = np.asarray(top - second - 2 * error, float)  # a lower bound
+    delta = -np.expm1(-np.maximum(gap, MIN_GAP))
+    level = second - (SLACK + np.log(models.n_classes) - np.log(tol * delta) + 2 * error)
+    candidate = rough >= level[:, None]
+    # Close to a tie of the two leading classes the weights of all others matter.
+    candidate[(gap < MIN_GAP) | ~np.isfinite(second)] = True
+    # One-dimensional search: np.nonzero of a matrix is several times slower.
+    samples, classes = np.divmod(np.flatnonzero(candidate), models.n_classes)
+    counts = candidate.sum(axis=1)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    log_joint = np.empty(len(classes))
+    per_pair = 8 * X.shape[1] * (int(models.ranks.max(initial=0)) + 2)
+    for part in row_chunks(len(classes), per_pair, budget=SCREEN_BYTES):
+        log_joint[part] = models.pair_log_density(X, samples[part], classes[part])
+    if log_priors is not None:
+        log_joint += log_priors[classes]
+    # Missing candidates of a sample have a density, and so a weight, of zero.
+    place = np.arange(len(classes)) - starts[samples]
+    lowest = np.minimum.reduceat(log_joint, starts[:-1])
+    padding = lowest - 1e4 - 1e-3 * np.abs(lowest)  # far below even if the candidates are far apart
+    padded = np.repeat(padding[:, None], counts.max(), 1)
+    padded[samples, place] = log_joint
+    kept = sparse_weights(curvature_weights(padded), tol)
+    owner = np.repeat(every, np.diff(kept.indptr))
+    found = classes[starts[owner] + kept.indices]
+    return csr_array((kept.data, found, kept.indptr), (len(X), models.n_classes))
+
+
+def _leading_weights(
+    models: LowRankGaussians,
+    X: AnyArray,
+    coordinates: Coordinates,
+    tol: float,
+    log_priors: FloatArray | None,
+    n_jobs: int | None,
+) -> Any:
+    """Find the classes that matter at each sample, chunk by chunk; see `sparse_weights`."""
+    single = models.in_single_precision() if tol > 0 and models.n_classes > 2 else None
+
+    def of_chunk(rows: slice) -> Any:
+        x = coordinates.apply(X[rows])
+        if single is not None:
+            return candidate_weights(models, single, x, tol, log_priors)
+        return sparse_weights(phi_weights(models, x, log_priors), tol)
+
+    per_row = 8 * (2 * len(models.axes) + 12 * models.n_classes + 4 * X.shape[1])
+    chunks = row_chunks(
+        len(X), per_row if single is None else per_row // 4, max_rows=256, budget=SCREEN_BYTES
+    )
+    return vstack(list(map_chunks(of_chunk, chunks, n_jobs)), format="csr")
+
+
+def _terms(
+    models: LowRankGaussians, X: FloatArray, class_weights: Any, size: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return vectors, their coefficients and the multiple of the identity in Phi of each sample.
+
+    The vectors have shape (n_samples, size, n_features). Samples with fewer terms have vectors of
+    coefficient zero: an axis of Phi = gamma I, which changes nothing.
+    """
+    n_samples, n_features = X.shape
+    starts, c, w = class_weights.indptr, class_weights.indices, class_weights.data
+    sample = np.repeat(np.arange(n_samples), np.diff(starts))
+    inverse = w / models.isotropic[c]
+    gamma = -np.asarray(np.bincount(sample, inverse, minlength=n_samples), float)
+    vectors = np.zeros((n_samples, size, n_features))
+    coefficients = np.zeros((n_samples, size))
+    # Places of the terms of each entry (sample and class): one residual, then the axes.
+    lengths = models.ranks[c] + 1
+    ends = np.cumsum(lengths)
+    places = ends - lengths - np.repeat((ends - lengths)[starts[:-1]], np.diff(starts))
+    entry = np.repeat(np.arange(len(c)), lengths - 1)
+    within = np.arange(len(entry)) - np.repeat(np.cumsum(lengths - 1) - (lengths - 1), lengths - 1)
+    axes = models.axes[models.starts[models.blocks[c]][entry] + within]
+    vectors[sample[entry], places[entry] + 1 + within] = axes
+    coefficients[sample[entry], places[entry] + 1 + within] = inverse[entry]
+    e = X[sample] - models.means[c]
+    along = np.einsum("ij,ij->i", axes, e[entry])
+    for i in range(len(c)):
+        rows = slice(ends[i] - lengths[i] - i, ends[i] - i - 1)
+        e[i] -= along[rows] @ axes[rows]
+    vectors[sample, places] = e / models.isotropic[c][:, None]
+    coefficients[sample, places] = w
+    return vectors, coefficients, gamma
+
+
+def _sum_of_chunk(
+    models: LowRankGaussians,
+    X: FloatArray,
+    class_weights: Any,
+    weights: FloatArray,
+    size: int,
+    normalization: Normalization,
+) -> MetricSum:
+    """Sum the local metrics of samples whose Phi is a multiple of the identity plus rank `size`."""
+    n_features = X.shape[1]
+    vectors, coefficients, gamma = _terms(models, X, class_weights, size)
+    Q, R = np.linalg.qr(vectors.transpose(0, 2, 1))
+    small = (R * coefficients[:, None, :]) @ R.transpose(0, 2, 1)
+    theta, Y = np.linalg.eigh((small + small.transpose(0, 2, 1)) / 2)
+    eigenvalues = np.column_stack([theta + gamma[:, None], gamma])
+    multiplicities = np.ones(size + 1)
+    multiplicities[-1] = n_features - size
+    sizes = np.abs(class_weights.data) / models.isotropic[class_weights.indices]
+    terms = np.add.reduceat(sizes, class_weights.indptr[:-1])
+    m = sign_rule(
+        eigenvalues,
+        rounding=rounding_level(np.abs(eigenvalues).max(axis=1), terms),
+        normalization=normalization,
+        multiplicities=multiplicities,
+    )
+    outside = m[:, -1]
+    rows = (Y.transpose(0, 2, 1) @ Q.transpose(0, 2, 1)).reshape(-1, n_features)
+    factor = (weights[:, None] * (m[:, :-1] - outside[:, None])).ravel()
+    total = np.diag(np.full(n_features, float(weights @ outside)))
+    for sign in (1, -1):
+        some = sign * factor > 0
+        part = rows[some] * np.sqrt(np.abs(factor[some]))[:, None]
+        total += sign * (part.T @ part)
+    return MetricSum(total, float(weights.sum()), float(weights @ (m**2 @ multiplicities)))
+
+
+def low_rank_sum(
+    models: LowRankGaussians,
+    X: AnyArray,
+    coordinates: Coordinates,
+    weights: FloatArray,
+    *,
+    log_priors: FloatArray | None,
+    normalization: Normalization,
+    tol: float,
+    n_jobs: int | None,
+) -> MetricSum:
+    """Sum the local metrics of samples.
+
+    A sample whose leading classes span more than half of the features needs a full
+    eigendecomposition. This depends on the sample and the class models only, so that batches and
+    chunks change rounding errors only.
+    """
+    n_features = X.shape[1]
+    class_weights = _leading_weights(models, X, coordinates, tol, log_priors, n_jobs)
+    # Numbers of vectors of each Phi, rounded up to a multiple of four to share a batch.
+    sizes = np.add.reduceat(models.ranks[class_weights.indices] + 1, class_weights.indptr[:-1])
+    sizes = -(-sizes // 4) * 4
+    sizes[2 * sizes > n_features] = 0
+    tasks: list[tuple[IntArray, int]] = []
+    for size in np.unique(sizes).tolist():
+        rows = np.flatnonzero(sizes == size)
+        per_row = 8 * (8 * size * n_features + 4 * size**2)
+        if not size:
+            per_row = dense_bytes_per_row(n_features, 4) + 8 * models.n_classes
+        tasks += [(rows[chunk], size) for chunk in row_chunks(len(rows), per_row)]
+
+    def work(task: tuple[IntArray, int]) -> MetricSum:
+        rows, size = task
+        x, w, kept = coordinates.apply(X[rows]), weights[rows], class_weights[rows]
+        if size:
+            return _sum_of_chunk(models, x, kept, w, size, normalization)
+        return sum_of_chunk(models, x, kept.toarray(), w, normalization)
+
+    return reduce(MetricSum.merge, map_chunks(work, tasks, n_jobs), MetricSum.zero(n_features))

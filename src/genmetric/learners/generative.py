@@ -1,0 +1,915 @@
+"""GenerativeMetric: averages of generative local metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
+from sklearn.utils.validation import validate_data
+
+from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
+from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._validation import (
+    FLOATS,
+    N_JOBS,
+    RANDOM_STATE,
+    InstanceOf,
+    Interval,
+    ParameterRules,
+    check_class_labels,
+    check_n_components,
+    check_parameters,
+    check_priors,
+    check_weights,
+    codes_among,
+    encode_classes,
+    form_points,
+    refuse_lazy,
+    warn_user,
+)
+from genmetric._validation import ArrayLike as ArrayLikeRule
+from genmetric.density.coordinates import Coordinates
+from genmetric.density.covariance import SHRINKAGE_RULES, Shrinkage
+from genmetric.density.gaussian import GaussianModel
+from genmetric.density.statistics import ClassStatistics, fourth_moments
+from genmetric.geometry.dense import PackedMetrics, dense_bytes_per_row, packed_local_metrics
+from genmetric.geometry.factor import rank_limited_factor, symmetric_root
+from genmetric.geometry.local import Normalization, interpolate, local_metrics
+from genmetric.geometry.phi import phi
+from genmetric.geometry.risk import density_bias
+from genmetric.geometry.sums import (
+    MetricSum,
+    estimated_seconds,
+    select_solver,
+    sum_local_metrics,
+)
+from genmetric.learners.class_models import (
+    Gaussians,
+    Models,
+    fit_base_gaussians,
+    fit_models,
+    fitted_by_statistics,
+    gaussian_shrinkage,
+    needs_fourth_moments,
+    sampled_fourth_moments,
+    to_base,
+    warn_unscaled,
+)
+from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin, fitted_samples
+from genmetric.learners.streaming import ClassStream, Reservoir
+from genmetric.learners.weights import (
+    GaussianMixtureWeights,
+    KernelDensityWeights,
+    SumMetrics,
+    average_by_density,
+    hold_out,
+    kernel_log_density,
+    kernel_rate,
+    mixture_log_density,
+    sum_of_draws,
+    weighted_stderr,
+)
+
+#: A sum that is estimated to take more seconds than this is replaced by one over a random subset.
+MAX_SECONDS = 40.0
+
+#: Number of samples that `partial_fit` averages over, unless `max_samples` is an integer.
+RESERVOIR_SIZE = 4096
+
+
+class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
+    r"""A Mahalanobis metric averaged from generative local metrics, in closed form.
+
+    At each training sample :math:`x_i` the class densities determine the local metric :math:`M_i`
+    that removes the first-order bias of the nearest-neighbour error. The learned metric is the
+    average of the local metrics,
+
+    .. math:: M = \frac1N \sum_i M_i = L^T L,
+
+    and `transform` maps samples to z = Lx, where Euclidean distances are distances under M.
+
+    Parameters
+    ----------
+    combination : {"uniform", "kde", "gmm"}, object or array-like, default="uniform"
+        Weights of the local metrics in the average: equal, proportional to the density of the
+        samples, or an array of shape (n_samples,). The density is estimated after the learned map,
+        and metric and density are updated alternately: ``"kde"`` by Gaussian kernels, ``"gmm"`` by
+        one Gaussian per class. Pass a :class:`KernelDensityWeights` or a
+        :class:`GaussianMixtureWeights` to set their options.
+    shrinkage : None, "auto" or float, default="auto"
+        Shrinkage s of each class covariance S towards the base, (1-s)·S + s·(trace S/D)·I. Larger
+        values make the classes rounder and the metric closer to the base. ``None`` is maximum
+        likelihood, as in the paper, and ``"auto"`` the shrinkage of Ledoit and Wolf, which is
+        larger with fewer samples. With ``base="pooled"`` classes with 2 to 9 samples share one
+        shrinkage if there are many of them. Eigenvalues below 1e-8 of the mean pooled variance are
+        raised to that level, with a warning if there are many of them.
+    base : {"identity", "pooled"}, default="identity"
+        Metric towards which `shrinkage` and `interpolation` regularise. ``"identity"`` is Euclidean
+        distance in the units of the data, as in the paper: scale the features first. ``"pooled"``
+        is Mahalanobis distance under the pooled within-class covariance: the metric is learned on
+        whitened samples and mapped back, and does not depend on the scales of the features.
+    normalization : {"determinant", "trace"}, default="trace"
+        Scale of the local metrics before they are averaged: determinant one, as in the paper, or
+        equal trace. With many or small classes a few local metrics of determinant one dominate the
+        average; with equal trace they do not, and the error of nearest neighbours is lower
+        on average over many datasets.
+    class_model : estimator, default=None
+        Density of a class, cloned and fitted on each: :class:`GaussianModel` (the default, with
+        `shrinkage`; its own `covariance_estimator` replaces the shrinkage),
+        :class:`GaussianMixtureModel`, or any object with ``fit``, ``log_density``, ``gradient`` and
+        ``curvature``. `shrinkage` is ignored if a model is given.
+    interpolation : float, default=1.0
+        Weight lambda of each local metric against the base, (1-lambda)·I + lambda·M_i. Smaller
+        values regularise towards the base metric; 0 is the base metric itself.
+    n_components : int, default=None
+        Output dimension. If smaller than `n_features`, L projects onto the leading principal
+        components of the transformed training data. ``None`` keeps all dimensions.
+    solver : {"auto", "dense", "resolvent"}, default="auto"
+        ``"dense"`` computes one eigendecomposition per sample, O(D³); ``"resolvent"`` adds up local
+        metrics of Gaussian class models in O(D²) per sample; ``"auto"`` selects the faster one by
+        the numbers of samples, features and classes. For density weights, local metrics that fit
+        into 512 MB are computed once and kept, unless the solver is ``"resolvent"``.
+    class_tol : float, default=1e-2
+        Accuracy of the resolvent solver with more than two classes. At each sample it ignores
+        classes whose influence on the local metric is at most this fraction of the largest.
+        Smaller values are more accurate and slower: 1e-2 changes the metric by 0.1 to 0.5 %, 0
+        ignores no class, and 1 keeps two classes everywhere. With two classes it has no effect.
+    max_samples : int, float or "auto", default=None
+        Number or fraction of samples to average over, drawn at random. Larger values are more
+        accurate and slower; see `metric_stderr_`. ``"auto"`` draws samples until `metric_stderr_`
+        is 0.01. ``None`` uses all, unless that is estimated to take more than 40 seconds: then it
+        is ``"auto"``, with a warning. The class models always use all samples.
+    priors : array-like of shape (n_classes,), default=None
+        Class priors, in the order of `classes_`. A class with a larger prior has more influence on
+        the local metrics. ``None`` is equal priors, as in the paper. With two classes they have no
+        effect.
+    preprocessor : array-like or callable, default=None
+        Maps indices to samples, which can then be passed as indices, as in metric-learn.
+    n_jobs : int, default=None
+        Number of threads; ``None`` is one, -1 uses all cores. The result is the same, bit for bit,
+        for every number.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the subset of `max_samples`, of the samples held out by "gmm", and of the samples
+        that carry kernels in "kde" if there are more than ten thousand.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The factor L. With ``base="identity"`` and all dimensions it is the symmetric root of M.
+    metric_ : ndarray of shape (n_features, n_features)
+        The metric M = LᵀL.
+    metric_stderr_ : float
+        Standard error of the average over `max_samples` samples as an estimate of the average over
+        all, relative to its Frobenius norm (in whitened coordinates with ``base="pooled"``). Zero
+        if all samples were used. Unreliable with fewer than 5 features, whose local metrics are
+        heavy-tailed.
+    classes_ : ndarray of shape (n_classes,)
+        Class names.
+    means_ : ndarray of shape (n_classes, n_features)
+        Class means.
+    covariances_ : ndarray of shape (n_classes, n_features, n_features)
+        Covariances of the class Gaussians, after shrinkage; computed when they are read.
+    weights_ : ndarray of shape (n_samples,)
+        Weight of each training sample's local metric, with sum one; only if `combination` is not
+        "uniform". Zero for samples that were held out or not drawn by `max_samples`.
+    n_iter_ : int
+        Number of iterations; one unless `combination` weights by density.
+    metric_changes_ : ndarray of shape (n_iter_,)
+        Change of M in each iteration, relative to its Frobenius norm; only for density weights.
+    bandwidths_ : ndarray of shape (n_iter_,)
+        Kernel width sigma of each iteration, in units of the learned distance; only for "kde".
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of features seen during `fit`. Defined only when X has feature names that are all
+        strings.
+
+    See Also
+    --------
+    GenerativeMetricCV : Selects the parameters by cross-validation.
+    sklearn.neighbors.NeighborhoodComponentsAnalysis : Learns L by optimisation.
+
+    Notes
+    -----
+    The local metric is the closed-form solution, equation (8) of the paper, of the problem in
+    equation (7). The uniform average is equation (11); "kde" and "gmm" are Algorithm 1.
+
+    References
+    ----------
+    Y. Shi, Y.-K. Noh, F. Sha and D. D. Lee, Learning Discriminative Metrics via Generative Models
+    and Kernel Learning, arXiv:1109.3940v1 (2011).
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> X, y = load_wine(return_X_y=True)
+    >>> euclidean = cross_val_score(KNeighborsClassifier(), X, y).mean()
+    >>> learned = make_pipeline(GenerativeMetric(base="pooled"), KNeighborsClassifier())
+    >>> bool(cross_val_score(learned, X, y).mean() > euclidean + 0.2)
+    True
+
+    Samples in dense regions get larger weights with ``combination="kde"``:
+
+    >>> kde = GenerativeMetric("kde", base="pooled").fit(X, y)
+    >>> kde.n_iter_ <= 20, bool(kde.metric_changes_[-1] < 1e-4), kde.weights_.shape
+    (True, True, (178,))
+    """
+
+    _parameter_rules: ClassVar[ParameterRules] = {
+        "combination": [
+            *("uniform", "kde", "gmm"),
+            InstanceOf(
+                (KernelDensityWeights, GaussianMixtureWeights),
+                "a KernelDensityWeights, a GaussianMixtureWeights",
+            ),
+            ArrayLikeRule("an array of one weight per sample"),
+        ],
+        "shrinkage": SHRINKAGE_RULES,
+        "base": ["identity", "pooled"],
+        "normalization": ["determinant", "trace"],
+        "interpolation": [Interval(float, 0, 1)],
+        "n_components": [None, Interval(int, 1)],
+        "solver": ["auto", "dense", "resolvent"],
+        "class_tol": [Interval(float, 0, 1)],
+        "max_samples": [None, "auto", Interval(int, 1), Interval(float, 0, 1, closed="right")],
+        "n_jobs": N_JOBS,
+        "random_state": RANDOM_STATE,
+    }
+
+    metric_stderr_: float
+    _stream: ClassStream
+    _reservoir: Reservoir
+
+    def __init__(
+        self,
+        combination: Any = "uniform",
+        *,
+        shrinkage: Any = "auto",
+        base: str = "identity",
+        normalization: Normalization = "trace",
+        class_model: Any = None,
+        interpolation: float = 1.0,
+        n_components: int | None = None,
+        solver: str = "auto",
+        class_tol: float = 1e-2,
+        max_samples: Any = None,
+        priors: ArrayLike | None = None,
+        preprocessor: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.combination = combination
+        self.shrinkage = shrinkage
+        self.base = base
+        self.normalization = normalization
+        self.class_model = class_model
+        self.interpolation = interpolation
+        self.n_components = n_components
+        self.solver = solver
+        self.class_tol = class_tol
+        self.max_samples = max_samples
+        self.priors = priors
+        self.preprocessor = preprocessor
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+    ) -> GenerativeMetric:
+        """Fit the class models and average the local metrics of the samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples, or indices of samples if there is a `preprocessor`.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequency weights: weight 2 equals repeating the sample, and weight 0 leaving it out.
+            Normalised weights (with sum one) are treated as a single sample by Ledoit-Wolf;
+            rescale them to sum to n_samples.
+        X_val : array-like of shape (n_validation, n_features), default=None
+            Validation samples. With "gmm" they replace the samples held out by
+            `validation_fraction`; with "kde" their likelihood selects the bandwidth.
+        y_val : array-like of shape (n_validation,), default=None
+            Class labels of the validation samples, for "gmm".
+
+        Returns
+        -------
+        self : GenerativeMetric
+            The fitted estimator.
+        """
+        combination = self._check_parameters()
+        x, labels = self._labelled_samples(X, y)
+        weight = None if sample_weight is None else check_weights(sample_weight, len(x))
+        held_out = self._held_out_samples(combination, X_val, y_val)
+        n_passed = len(x)
+        kept = np.arange(n_passed) if weight is None else np.flatnonzero(weight)
+        if isinstance(combination, GaussianMixtureWeights) and held_out is None:
+            fraction, rng = combination.validation_fraction, check_random_state(self.random_state)
+            kept, aside = hold_out(kept, labels, fraction, rng)
+            held_out = x[aside], labels[aside]
+        if len(kept) < n_passed:
+            x, labels = x[kept], labels[kept]
+            weight = None if weight is None else weight[kept]
+        self.classes_, codes = encode_classes(labels, type(self).__name__)
+
+        with one_blas_thread():
+            rng = check_random_state(self.random_state)
+            coordinates, stats, gaussians, models = fit_models(
+                *(x, codes, self.classes_, weight),
+                base=self.base,
+                shrinkage=self.shrinkage,
+                class_model=self.class_model,
+                allow_low_rank=self.solver == "auto",
+                rng=rng,
+                n_jobs=self.n_jobs,
+            )
+            self._set_models(coordinates, gaussians, models)
+            self._warn_unscaled(stats.total_covariance)
+            weights: FloatArray | None
+            if isinstance(combination, KernelDensityWeights | GaussianMixtureWeights):
+                total, weights = self._average_by_density(combination, x, weight, held_out, rng)
+            else:
+                weights = self._given_weights(combination, weight, kept, n_passed)
+                total = self._average(x, weights, rng)
+            self._set_metric(total.mean(), stats)
+        if combination is not None and weights is not None:
+            self.weights_ = np.zeros(n_passed)
+            self.weights_[kept] = weights / weights.sum()
+        return self
+
+    def _set_metric(self, mean: FloatArray, stats: ClassStatistics) -> None:
+        """Set the metric and its factor from the mean of the local metrics."""
+        metric = interpolate(mean, self.interpolation)
+        if self.n_components is None:
+            factor = symmetric_root(metric)
+        else:
+            factor = rank_limited_factor(metric, self.n_components, stats.total_covariance)
+        self.components_ = self._coordinates.restore_factor(factor)
+        self.metric_ = self.components_.T @ self.components_
+        if self.n_components is None:
+            self.metric_ = self._coordinates.restore_metrics(metric)
+        # The identity has no error: the mixture has the error of its part of the mean.
+        share = self.interpolation * np.linalg.norm(mean) / np.linalg.norm(metric)
+        self.metric_stderr_ = float(self.metric_stderr_ * share)
+
+    # Class models
+
+    def _set_models(self, coordinates: Coordinates, gaussians: Gaussians, models: Models) -> None:
+        """Set the class models and the attributes that describe them."""
+        check_n_components(self.n_components, gaussians.means.shape[1])
+        self._log_priors = check_priors(self.priors, len(self.classes_))
+        self._coordinates, self._gaussians, self._models = coordinates, gaussians, models
+        self.means_ = coordinates.restore(gaussians.means)
+
+    @property
+    def covariances_(self) -> FloatArray:
+        """Covariances of the class Gaussians, shape (n_classes, n_features, n_features)."""
+        return self._coordinates.restore_covariances(self._gaussians.covariances)
+
+    @property
+    def _shrinkage(self) -> Shrinkage:
+        """Shrinkage of the class Gaussians."""
+        return gaussian_shrinkage(self.shrinkage, self.class_model)
+
+    # Averages of local metrics
+
+    def _sum_metrics(self, n_samples: int) -> SumMetrics:
+        """Return a function that sums the local metrics of samples of a fit of this size."""
+        solver = self.solver
+        if solver == "auto":
+            solver = select_solver(self._models, n_samples, self.means_.shape[1])
+
+        def sum_metrics(x: AnyArray, weights: FloatArray | None = None) -> MetricSum:
+            return sum_local_metrics(
+                *(self._models, x, self._coordinates),
+                weights=weights,
+                log_priors=self._log_priors,
+                normalization=self.normalization,
+                solver=solver,
+                tol=self.class_tol,
+                n_jobs=self.n_jobs,
+            )
+
+        return sum_metrics
+
+    def _n_draws(self, n_samples: int) -> int | None:
+        """Return the number of samples to average over; None for all of them."""
+        if self.max_samples == "auto":
+            return n_samples
+        if self.max_samples is not None:
+            whole = isinstance(self.max_samples, int | np.integer)
+            n_draws = self.max_samples if whole else max(1, round(self.max_samples * n_samples))
+            return int(n_draws) if n_draws < n_samples else None
+        n_features, solver = self.means_.shape[1], self.solver
+        if solver == "auto":
+            solver = select_solver(self._models, n_samples, n_features)
+        rank = getattr(self._models, "ranks", np.zeros(1)).mean()
+        seconds = estimated_seconds(solver, n_samples, n_features, len(self.classes_), rank)
+        if seconds <= MAX_SECONDS:
+            return None
+        n_draws = min(n_samples, max(1024, int(n_samples * MAX_SECONDS / seconds)))
+        warn_user(
+            f"Local metrics are averaged over a random subset of at most {n_draws} of {n_samples} "
+            f"samples: all of them would take more than {MAX_SECONDS:.0f} seconds. metric_stderr_ "
+            "has the standard error. Set max_samples=1.0 to use all samples, or another value to "
+            "silence this warning."
+        )
+        return n_draws
+
+    def _average(
+        self, x: AnyArray, weights: FloatArray | None, rng: np.random.RandomState
+    ) -> MetricSum:
+        """Sum the local metrics of all samples, or of a random subset."""
+        n_samples, n_draws = len(x), self._n_draws(len(x))
+        self._reset_average()
+        sum_metrics = self._sum_metrics(n_samples)
+        if n_draws is None:
+            return sum_metrics(x, weights)
+        until_precise = self.max_samples in (None, "auto")
+        total, self.metric_stderr_ = sum_of_draws(
+            sum_metrics, x, weights, n_draws, rng, until_precise=until_precise
+        )
+        return total
+
+    def _average_by_density(
+        self,
+        combination: KernelDensityWeights | GaussianMixtureWeights,
+        X: AnyArray,
+        frequency: FloatArray | None,
+        held_out: tuple[AnyArray, AnyArray | None] | None,
+        rng: np.random.RandomState,
+    ) -> tuple[MetricSum, FloatArray]:
+        """Sum local metrics with weights by the density of the samples; return the weights too."""
+        x, n_draws = self._coordinates.apply(X), self._n_draws(len(X))
+        rows = np.arange(len(X))
+        if n_draws is not None:
+            rows = np.sort(sample_without_replacement(len(X), n_draws, random_state=rng))
+        aside = None if held_out is None else self._coordinates.apply(held_out[0])
+        unit = self._coordinates.unit
+        if isinstance(combination, KernelDensityWeights):
+            rate = kernel_rate(combination.bandwidth, unit)
+            density = kernel_log_density(x, frequency, rows, aside, rate, rng, self.n_jobs)
+        else:
+            assert held_out is not None
+            assert aside is not None
+            assert held_out[1] is not None
+            advice = "Leave these samples out of X_val and y_val."
+            codes = codes_among(self.classes_, held_out[1], "y_val", advice)
+            density = mixture_log_density(
+                x, frequency, rows, aside, codes, len(self.classes_), self._shrinkage
+            )
+        metric_sum = self._repeated_sum(X[rows])
+        total, drawn, changes, rates = average_by_density(
+            *(density, metric_sum, X.shape[1]),
+            frequency=None if frequency is None else frequency[rows],
+            interpolation=self.interpolation,
+            max_iter=combination.max_iter,
+        )
+        self._reset_average()
+        self.metric_stderr_ = weighted_stderr(metric_sum, drawn, len(X))
+        self.n_iter_, self.metric_changes_ = len(changes), changes
+        if rates:
+            self.bandwidths_ = unit / np.sqrt(rates)
+        weights = np.zeros(len(X))
+        weights[rows] = drawn
+        return total, weights
+
+    def _repeated_sum(self, X: AnyArray) -> Callable[[FloatArray], MetricSum]:
+        """Return a function from weights to the sum of the local metrics of the same samples.
+
+        The local metrics are computed once and kept if they fit in memory.
+        """
+        if self.solver == "resolvent" or not PackedMetrics.fits(*X.shape):
+            sum_metrics = self._sum_metrics(len(X))
+            return lambda weights: sum_metrics(X, weights)
+        return packed_local_metrics(
+            *(self._models, X, self._coordinates),
+            log_priors=self._log_priors,
+            normalization=self.normalization,
+            n_jobs=self.n_jobs,
+        ).sum
+
+    def _reset_average(self) -> None:
+        """Set the attributes of an average over all samples, without those of an earlier fit."""
+        self.metric_stderr_, self.n_iter_ = 0.0, 1
+        for name in ("weights_", "metric_changes_", "bandwidths_", "_stream", "_reservoir"):
+            self.__dict__.pop(name, None)
+
+    # Samples in batches
+
+    def fit_batches(
+        self, make_batches: Callable[[], Iterable[tuple[Any, Any]]]
+    ) -> GenerativeMetric:
+        """Fit on samples that do not fit in memory, in passes over batches.
+
+        The first pass fits the Gaussians and the last averages the local metrics. With
+        ``base="pooled"`` and ``shrinkage="auto"`` there is one more pass between them. The result
+        is that of `fit` on all samples, up to rounding.
+
+        Parameters
+        ----------
+        make_batches : callable
+            Returns a new iterator of pairs (X, y) over the same samples each time it is called.
+
+        Returns
+        -------
+        self : GenerativeMetric
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from genmetric import GenerativeMetric
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> def batches():
+        ...     for rows in np.array_split(np.arange(150), 4):
+        ...         yield X[rows], y[rows]
+        >>> streamed = GenerativeMetric().fit_batches(batches)
+        >>> bool(np.allclose(streamed.metric_, GenerativeMetric().fit(X, y).metric_))
+        True
+        """
+        self._check_parameters("fit_batches")
+        if not callable(make_batches):
+            raise TypeError(
+                "make_batches must be a function that returns a new iterator of (X, y) each time; "
+                f"got {type(make_batches).__name__}. The batches are read more than once."
+            )
+        with one_blas_thread():
+            stream: ClassStream | None = None
+            for x, labels in self._batches(make_batches, reset=True):
+                start = None if stream is None else stream.coordinates
+                part = ClassStream.of(x, labels, coordinates=start, n_jobs=self.n_jobs)
+                stream = part if stream is None else stream.merge(part)
+            if stream is None:
+                raise ValueError("make_batches() returned no samples.")
+            coordinates, stats = self._stream_statistics(stream)
+            if needs_fourth_moments(self.base, self._shrinkage):
+                fourth = np.zeros(len(self.classes_))
+                for x, labels in self._batches(make_batches):
+                    codes = codes_among(self.classes_, labels, "y", "Return the same samples.")
+                    fourth += fourth_moments(x, codes, stats.mean, coordinates, n_jobs=self.n_jobs)
+                stats = replace(stats, fourth=fourth)
+            self._fit_gaussians(coordinates, stats)
+            total = self._sum_batches(make_batches, stream.n_samples)
+            self._set_stream_average(total, stream.n_samples, stats)
+        return self
+
+    def _stream_statistics(self, stream: ClassStream) -> tuple[Coordinates, ClassStatistics]:
+        """Set the classes of a stream; return the coordinates of the base and the statistics."""
+        stats = stream.seen_stats()
+        self.classes_, _ = encode_classes(
+            stream.classes[stream.stats.count > 0], type(self).__name__
+        )
+        self._warn_unscaled(stats.total_covariance)
+        return to_base(self.base, stream.coordinates, stats)
+
+    def _fit_gaussians(self, coordinates: Coordinates, stats: ClassStatistics) -> None:
+        """Fit one Gaussian per class from statistics in the coordinates of the base."""
+        gaussians = fit_base_gaussians(self.base, stats, self._shrinkage, self.classes_)
+        self._set_models(coordinates, gaussians, gaussians)
+
+    def _set_stream_average(self, total: MetricSum, n_samples: int, stats: ClassStatistics) -> None:
+        """Set the metric from the sum over a stream of samples, or over some of them."""
+        self._reset_average()
+        self.metric_stderr_ = total.relative_stderr(n_samples)
+        self._set_metric(total.mean(), stats)
+
+    def _sum_batches(
+        self, make_batches: Callable[[], Iterable[tuple[Any, Any]]], n_samples: int
+    ) -> MetricSum:
+        """Sum the local metrics of the samples of all batches, or of a random subset."""
+        sum_metrics, n_draws = self._sum_metrics(n_samples), self._n_draws(n_samples)
+        wanted = np.arange(0)
+        if n_draws is not None:
+            rng = check_random_state(self.random_state)
+            wanted = np.sort(sample_without_replacement(n_samples, n_draws, random_state=rng))
+        total, start = None, 0
+        for x, _ in self._batches(make_batches):
+            first, last = np.searchsorted(wanted, [start, start + len(x)])
+            chosen = x if n_draws is None else x[wanted[first:last] - start]
+            start += len(x)
+            if len(chosen):
+                part = sum_metrics(chosen, None)
+                total = part if total is None else total.merge(part)
+        if total is None or start != n_samples:
+            raise ValueError(
+                f"make_batches() returned {n_samples} samples the first time and {start} the last "
+                "time. It must return the same samples each time."
+            )
+        return total
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
+    ) -> GenerativeMetric:
+        """Update the metric with more samples.
+
+        The Gaussians are those of all samples seen so far, exactly. The local metrics are averaged
+        over a uniform random sample of them, of `max_samples` samples if that is an integer and
+        4096 otherwise; `metric_stderr_` is the standard error of that average. (With
+        ``base="pooled"`` and ``shrinkage="auto"``, the amount of shrinkage is estimated from the
+        same random sample.) Every call takes the time of a fit on that random sample, so large
+        batches are faster than small ones. The first call, and a call after `fit`, discards
+        earlier samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like of shape (n_classes,), default=None
+            All class names; used in the first call only. Without it, classes are added as they
+            occur.
+
+        Returns
+        -------
+        self : GenerativeMetric
+            The estimator, fitted on all samples seen so far. The metric is Euclidean until samples
+            of two classes have been seen.
+        """
+        self._check_parameters("partial_fit")
+        stream: ClassStream | None = getattr(self, "_stream", None)
+        x, labels = self._labelled_samples(X, y, reset=stream is None)
+        if stream is None:
+            size = self.max_samples if isinstance(self.max_samples, int) else RESERVOIR_SIZE
+            self._rng = check_random_state(self.random_state)
+            stream = ClassStream.of(x, labels, classes=classes, n_jobs=self.n_jobs)
+            empty = Reservoir(size, np.empty(0), x[:0], labels[:0])
+        else:
+            empty, known = self._reservoir, stream.classes if stream.fixed else None
+            part = ClassStream.of(
+                *(x, labels), classes=known, coordinates=stream.coordinates, n_jobs=self.n_jobs
+            )
+            stream = stream.merge(part)
+        batch = Reservoir(empty.size, self._rng.random_sample(len(x)), x, labels)
+        return self._fit_stream(stream, empty.merge(batch))
+
+    def merge(self, other: GenerativeMetric) -> GenerativeMetric:
+        """Add the samples that another estimator has seen in its calls of `partial_fit`.
+
+        Fit one estimator by `partial_fit` on each part of the data, on any machines, and merge them
+        into one: the Gaussians are those of all samples, and the random samples join.
+
+        Parameters
+        ----------
+        other : GenerativeMetric
+            Estimator with the same parameters, fitted by `partial_fit`. It does not change.
+
+        Returns
+        -------
+        self : GenerativeMetric
+            The estimator, fitted on the samples of both.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from genmetric import GenerativeMetric
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> left, right = (GenerativeMetric().partial_fit(X[i::2], y[i::2]) for i in (0, 1))
+        >>> merged = left.merge(right)
+        >>> bool(np.allclose(merged.metric_, GenerativeMetric().fit(X, y).metric_))
+        True
+        """
+        for estimator in (self, other):
+            if not hasattr(estimator, "_stream"):
+                raise ValueError(
+                    "merge needs estimators that were fitted by partial_fit, which keeps what can "
+                    f"be merged; got {estimator!r} without it. Call partial_fit instead of fit."
+                )
+        if self.n_features_in_ != other.n_features_in_:
+            raise ValueError(
+                f"The estimators have {self.n_features_in_} and {other.n_features_in_} features. "
+                "Merge estimators of the same features."
+            )
+        reservoir = self._reservoir.merge(other._reservoir)
+        return self._fit_stream(self._stream.merge(other._stream), reservoir)
+
+    def _fit_stream(self, stream: ClassStream, reservoir: Reservoir) -> GenerativeMetric:
+        """Fit the Gaussians of a stream, and average local metrics over its random sample."""
+        if np.count_nonzero(stream.stats.count) < 2:
+            self._reset_average()
+            self.classes_ = stream.classes[stream.stats.count > 0]
+            self.metric_ = np.eye(stream.stats.mean.shape[1])
+            self.components_ = self.metric_[: self.n_components]
+            self.metric_stderr_ = np.inf
+        else:
+            with one_blas_thread():
+                coordinates, stats = self._stream_statistics(stream)
+                if needs_fourth_moments(self.base, self._shrinkage):
+                    codes = codes_among(self.classes_, reservoir.labels, "y", "")
+                    fourth = sampled_fourth_moments(reservoir.rows, codes, stats, coordinates)
+                    stats = replace(stats, fourth=fourth)
+                self._fit_gaussians(coordinates, stats)
+                total = self._sum_metrics(stream.n_samples)(reservoir.rows, None)
+                self._set_stream_average(total, stream.n_samples, stats)
+        self._stream, self._reservoir = stream, reservoir
+        return self
+
+    # Local geometry
+
+    def local_metrics(self, X: ArrayLike) -> FloatArray:
+        """Return the local metric of each sample, interpolated as in `fit`.
+
+        The local metric of a sample is the one under which the first-order bias of the
+        nearest-neighbour error vanishes there. `metric_` is the average over the training samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features, n_features)
+            Local metrics. With ``interpolation=1`` and ``base="identity"`` they have determinant
+            one or trace `n_features`, depending on `normalization`.
+        """
+
+        def of_chunk(x: FloatArray) -> FloatArray:
+            matrices = phi(self._models, x, self._log_priors)
+            metrics = local_metrics(matrices, normalization=self.normalization)
+            return self._coordinates.restore_metrics(interpolate(metrics, self.interpolation))
+
+        return self._map_samples(of_chunk, X)
+
+    def curvature(self, X: ArrayLike) -> FloatArray:
+        """Return the matrix Phi of each sample, up to scale and sign.
+
+        Phi is the sum over classes of the Hessian of the class density, weighted by the densities
+        of all classes. A neighbour at a small displacement d changes the expected error by a term
+        proportional to dᵀ Phi d: eigenvectors with eigenvalues of opposite sign are directions in
+        which a distant neighbour raises and lowers the error.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features, n_features)
+            Symmetric matrices.
+        """
+        return self._map_samples(
+            lambda x: self._coordinates.restore_metrics(phi(self._models, x, self._log_priors)), X
+        )
+
+    def bias(self, X: ArrayLike) -> FloatArray:
+        """Return the integrand of the finite-sample bias under the learned metric at each sample.
+
+        The nearest neighbour among N samples lies at a distance, and its error differs from the
+        error with infinitely many samples by an integral over this quantity, times a factor that
+        depends on N. Large absolute values mark samples where the distance of the nearest neighbour
+        matters most. The sum over many samples shows by how much a metric raises or lowers the
+        error.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Positive if a neighbour at a distance raises the error. The unit is that of X to the
+            power -(D + 2); an error is raised if the result is outside the range of float64.
+        """
+
+        def of_chunk(x: FloatArray) -> FloatArray:
+            metric = self._coordinates.apply_metric(self.metric_)
+            log_unit = self._coordinates.log_unit
+            return density_bias(self._models, x, metric, self._log_priors, log_unit)
+
+        return self._map_samples(of_chunk, X)
+
+    def _map_samples(
+        self, function: Callable[[FloatArray], FloatArray], X: ArrayLike
+    ) -> FloatArray:
+        """Apply a function to samples in the coordinates of the class models, in chunks."""
+        x = fitted_samples(self, X)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "Only samples of a single class have been seen so far, so there are no local "
+                "metrics. Call partial_fit with samples of another class."
+            )
+        chunks = row_chunks(len(x), dense_bytes_per_row(x.shape[1], len(self.classes_)))
+        parts = map_chunks(
+            lambda rows: function(self._coordinates.apply(x[rows])), chunks, self.n_jobs
+        )
+        return np.concatenate(list(parts))
+
+    # Validation
+
+    def _check_parameters(self, method: str = "fit") -> Any:
+        """Validate the parameters for `method`; return the combination as an object."""
+        check_parameters(self)
+        combination = self.combination
+        if isinstance(combination, str):
+            named = {"kde": KernelDensityWeights(), "gmm": GaussianMixtureWeights()}
+            combination = named.get(combination)
+        elif isinstance(combination, BaseEstimator):
+            check_parameters(combination)
+        if self.solver == "resolvent" and not isinstance(self.class_model, GaussianModel | None):
+            raise ValueError(
+                'solver="resolvent" requires Gaussian class models; got '
+                f'class_model={self.class_model!r}. Use solver="auto" or "dense".'
+            )
+        if self.max_samples == "auto" and (
+            isinstance(combination, BaseEstimator) or method == "fit_batches"
+        ):
+            raise ValueError(
+                'max_samples="auto" draws samples from memory and requires fit and '
+                'combination="uniform" or an array. Give a number or a fraction of samples.'
+            )
+        if method != "fit" and not (combination is None and fitted_by_statistics(self.class_model)):
+            raise ValueError(
+                f'{method} receives samples in batches and requires combination="uniform" and '
+                f"Gaussian class models without a covariance_estimator; got {self!r}. Use fit."
+            )
+        return combination
+
+    def _labelled_samples(self, X: Any, y: Any, *, reset: bool = True) -> tuple[AnyArray, AnyArray]:
+        """Validate samples and class labels."""
+        refuse_lazy(y, "y")
+        X = form_points(X, self.preprocessor, self)
+        x, labels = validate_data(self, X, y, dtype=FLOATS, reset=reset)
+        check_class_labels(labels, type(self).__name__)
+        return x, labels
+
+    def _batches(
+        self, make_batches: Callable[[], Iterable[tuple[Any, Any]]], *, reset: bool = False
+    ) -> Iterator[tuple[AnyArray, AnyArray]]:
+        """Validate the samples of each batch; skip empty ones."""
+        for number, (X, y) in enumerate(make_batches()):
+            if len(X) == len(y) == 0:
+                continue
+            try:
+                yield self._labelled_samples(X, y, reset=reset)
+            except (TypeError, ValueError) as error:
+                error.add_note(f"in batch {number} of make_batches()")
+                raise
+            reset = False
+
+    def _held_out_samples(
+        self, combination: Any, X_val: Any, y_val: Any
+    ) -> tuple[AnyArray, AnyArray | None] | None:
+        """Validate the validation samples, if there are any."""
+        if X_val is None and y_val is None:
+            return None
+        if not isinstance(combination, BaseEstimator):
+            raise ValueError(
+                'X_val and y_val require combination="gmm" (and X_val "kde"); got '
+                f"combination={self.combination!r}. Leave them out."
+            )
+        if X_val is None or (y_val is None and isinstance(combination, GaussianMixtureWeights)):
+            missing, there = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
+            raise ValueError(f"{there} was given without {missing}. Pass both to fit.")
+        if y_val is not None:
+            return self._labelled_samples(X_val, y_val, reset=False)
+        X_val = form_points(X_val, self.preprocessor, self)
+        return validate_data(self, X_val, dtype=FLOATS, reset=False), None
+
+    @staticmethod
+    def _given_weights(
+        combination: Any, weight: FloatArray | None, kept: IntArray, n_passed: int
+    ) -> FloatArray | None:
+        """Return the weights of the samples kept, those of `combination` times frequencies."""
+        if combination is None:
+            return weight
+        given = check_weights(combination, n_passed, "combination")[kept]
+        weights = given if weight is None else given * weight
+        if not weights.any():
+            raise ValueError(
+                "combination and sample_weight together give every sample weight zero."
+            )
+        return weights
+
+    def _warn_unscaled(self, total_covariance: FloatArray) -> None:
+        """Warn about features of very different scales, if the metric depends on their units."""
+        unregularised = self.interpolation == 1 and self._shrinkage in (None, 0)
+        if self.base == "identity" and not (unregularised and self.normalization == "determinant"):
+            warn_unscaled(np.sqrt(np.diag(total_covariance)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
