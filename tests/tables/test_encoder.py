@@ -66,29 +66,17 @@ def mixed(rng):
     )
 
 
-KINDS = {
-    "PassengerId": "left out",
-    "name": "left out",
-    "ticket": "left out",
-    "size": "number",
-    "age": "number",
-    "price": "number",
-    "share": "number",
-    "colour": "category",
-    "alive": "boolean",
-    "when": "date",
-    "answer": "ordered",
-    "empty": "left out",
-    "constant": "left out",
-    "vector": "vector",
-}
+KINDS = (
+    *["left out", "left out", "left out", "number", "number", "number", "number"],
+    *["category", "boolean", "date", "ordered", "left out", "left out", "vector"],
+)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_every_kind_of_column(mixed, library):
     table = mixed if library == "pandas" else pl.DataFrame(mixed.to_dict("list"))
     encoder = TableEncoder().fit(table)
-    assert {c["name"]: c["kind"] for c in encoder.columns_} == KINDS
+    assert tuple(c["kind"] for c in encoder.columns_) == KINDS
     for words in (
         "9 used, 5 left out",
         "PassengerId (a row counter)",
@@ -167,7 +155,7 @@ def test_folds_take_over_the_decisions(mixed):
     plan = TableEncoder().fit(mixed)
     part = mixed[mixed["age"].isna()].iloc[:6]
     encoder = TableEncoder(columns=plan.columns_).fit(part)
-    assert [c["kind"] for c in encoder.columns_] == list(KINDS.values())
+    assert tuple(c["kind"] for c in encoder.columns_) == KINDS
     assert np.isfinite(encoder.transform(mixed)).all()
 
 
@@ -335,20 +323,12 @@ def test_decisions_and_reasons(cells, kind, reason):
 
 
 @pytest.mark.parametrize(
-    ("name", "is_id"),
-    [
-        ("id", True),
-        ("customer_id", True),
-        ("PassengerId", True),
-        ("userID", True),
-        ("index", True),
-        ("acid", False),
-        ("humid", False),
-        ("grid", False),
-    ],
+    "name",
+    ["id", "customer_id", "PassengerId", "userID", "index", "acid", "humid", "grid"],
 )
-def test_names_of_identifiers(name, is_id):
+def test_names_of_identifiers(name):
     frame = pd.DataFrame({name: [7919 * i % 1000 for i in range(30)], "n": np.arange(30) ** 2})
+    is_id = name not in ("acid", "humid", "grid")
     assert (TableEncoder().fit(frame).columns_[0]["kind"] == "left out") == is_id
     # A decimal is never an identifier.
     frame[name] += 0.5

@@ -78,7 +78,7 @@ def read_table(
         If one is given, numbers in text files stay text for
         :class:`~genmetric.tables.TableEncoder`, which knows how to read them.
     max_rows : int, default=None
-        Error if the table has more rows; None is no limit.
+        Error if the table has more rows; None does not limit them.
     **options : dict
         How the file is written, and its limit:
 
@@ -633,7 +633,7 @@ def _sniff_delimiter(text: str) -> str:
         if not counts:
             continue
         n_cells, agree = max(counts.items(), key=lambda item: (item[1], item[0]))
-        # A few ragged lines are no sign of another delimiter. Decimal commas split all lines
+        # A few ragged lines do not tell of another delimiter. Decimal commas split all lines
         # except the header.
         score = (round(agree / len(lines), 1), len(lines[0]) == n_cells, n_cells)
         if n_cells > 1 and score > best_score:

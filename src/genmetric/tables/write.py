@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from genmetric._atomic import replacing
 from genmetric._text import import_optional
+from genmetric.files import write_atomically
 from genmetric.tables import TableError
 
 #: Endings of files that can be written, and their formats.
@@ -94,7 +94,7 @@ def write_table(frames: Any, path: Any, *, format: str | None = None) -> None:
         _write(batches, path, format or "csv")
         return
     format = format or output_format(path)
-    with replacing(path) as file:
+    with write_atomically(path) as file:
         if os.fspath(path).lower().endswith(".gz"):
             with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as zipped:
                 _write(batches, zipped, format)
