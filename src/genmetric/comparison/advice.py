@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy import stats
 
@@ -15,74 +13,44 @@ from genmetric.comparison.result import Comparison, MethodResult
 TIE = 1e-12
 
 
-class Advice(NamedTuple):
-    """The verdict; the fields are those of :class:`genmetric.comparison.Comparison`."""
-
-    baseline: str
-    challenger: str
-    p_value: float
-    recommended: str
-    more_accurate: tuple[str, ...]
-    advice: str
-    footnote: str
-
-
-def advise(found: Comparison) -> Advice:
+def advise(found: Comparison) -> None:
     """Answer the question of a comparison by the results of the methods that ran."""
     ran = {r.key: r for r in found.ran}
     maps = [r for r in found.ran if r.has_map]
-    baseline, challenger = _question(found)
-    p_value = float("nan")
+    found.baseline, found.challenger = _question(found)
+    found.footnote = _others(found)
     if not maps:
-        text = "No metric has a result, so nothing can be recommended."
-        return Advice(baseline, challenger, p_value, "", (), text, _footnote(found, ""))
-    chosen, footnote = min(maps, key=lambda r: r.error), ""
-    if challenger in ran and baseline in ran:
-        chosen, p_value, text = _answer(found, ran[baseline], ran[challenger])
-        footnote = (
-            f"Test: corrected resampled t-test on {len(ran[challenger].errors)} folds, p = "
-            f"{p_value:.2g}."
-            if np.isfinite(p_value)
-            else "One fold is not enough for a test."
-        )
-    else:
-        text = (
-            f"Of the metrics that ran, {named(chosen)} has the best {found.scoring.label}, "
-            f"{_score(found, chosen)}. This was not tested."
-        )
-        if challenger:
-            missing = next(key for key in (challenger, baseline) if key not in ran)
-            reason = next((f" ({r.note})" for r in found.skipped if r.key == missing), "")
-            text = f"{METHODS[missing].label} did not run{reason}. {text}"
-    constant = ran.get("majority") or ran.get("mean")
-    recommended = chosen.key
-    if constant is not None and chosen.error >= constant.error - TIE:
-        recommended = ""
-        text = (
-            f"{_capital(named(chosen))} is not better than always predicting the {constant.name} "
-            f"({found.scoring.label} {_score(found, chosen)} and {_score(found, constant)}), so no "
-            "metric is recommended: more samples or other features may help."
-        )
-    lower = sorted((r for r in ran.values() if r.error < chosen.error - TIE), key=lambda r: r.error)
-    lower = [r for r in lower if r is not constant]
-    if lower:
-        shown = ", ".join(
-            f"{r.name} ({_score(found, r)}{'' if r.has_map else ', without a map'})"
-            for r in lower[:3]
-        )
-        text += f" A better {found.scoring.label}, not tested: {shown}."
-    more_accurate = tuple(r.key for r in lower if not r.has_map)
-    if found.incomplete:
-        text = f"Incomplete: {found.incomplete}. {_capital(text)}"
-    return Advice(
-        baseline,
-        challenger,
-        p_value,
-        recommended,
-        more_accurate,
-        _capital(text),
-        _footnote(found, footnote),
+        found.advice = "No metric has a result, so nothing can be recommended."
+        return
+    chosen = min(maps, key=lambda r: r.error)
+    text = (
+        f"of the metrics that ran, {named(chosen)} has the best {found.scoring.label}, "
+        f"{_score(found, chosen)}; this was not tested."
     )
+    if found.challenger in ran and found.baseline in ran:
+        chosen, text = _answer(found, ran[found.baseline], ran[found.challenger])
+    for result in found.skipped:
+        if result.key in (found.baseline, found.challenger):
+            text = f"{result.name} has no result ({result.note}), so the question is open: {text}"
+    constant = ran.get("majority") or ran.get("mean")
+    found.recommended = chosen.key
+    if constant is not None and chosen.error >= constant.error - TIE:
+        found.recommended = ""
+        text = (
+            f"no metric is recommended: {named(chosen)} is not better than always predicting the "
+            f"{constant.name} ({found.scoring.label} {_score(found, chosen)} and "
+            f"{_score(found, constant)}). More samples or other features may help."
+        )
+    tested = (chosen.key, found.challenger, getattr(constant, "key", ""))
+    lower = [r for r in found.ran if r.error < chosen.error - TIE and r.key not in tested]
+    lower.sort(key=lambda r: r.error)
+    found.more_accurate = tuple(r.key for r in lower if not r.has_map)
+    if lower:
+        shown = [f"{r.name} ({_score(found, r)}{'' if r.has_map else ', no map'})" for r in lower]
+        text += f" A better {found.scoring.label}, not tested: {', '.join(shown[:3])}."
+    if found.incomplete:
+        text = f"incomplete: {found.incomplete}. {text[:1].upper()}{text[1:]}"
+    found.advice = text[:1].upper() + text[1:]
 
 
 def _question(found: Comparison) -> tuple[str, str]:
@@ -99,32 +67,25 @@ def _question(found: Comparison) -> tuple[str, str]:
 
 def _answer(
     found: Comparison, baseline: MethodResult, challenger: MethodResult
-) -> tuple[MethodResult, float, str]:
-    """Test whether the challenger is better; return the method to use, p and the verdict."""
+) -> tuple[MethodResult, str]:
+    """Test whether the challenger is better; return the method to use and the verdict."""
     n = min(len(baseline.errors), len(challenger.errors))
     differences = baseline.errors[:n] - challenger.errors[:n]
-    p = corrected_resampled_t(differences, challenger.test_share)[1]
     gain = float(np.mean(differences))
+    p = found.p_value = corrected_resampled_t(differences, challenger.test_share)[1]
+    test = f"Test: corrected resampled t-test on {n} folds, p = {p:.2g}. "
+    found.footnote = (test if n > 1 else "One fold is not enough for a test. ") + found.footnote
     plain = [r for r in found.ran if r.has_map and not METHODS[r.key].learns]
     kept = min(plain, key=lambda r: r.error)
-    scores = (
-        f"{found.scoring.label} {_score(found, challenger)} instead of {_score(found, baseline)}"
-    )
-    if p < 0.05 and gain > 0:
-        if kept.error <= challenger.error:
-            text = (
-                f"Use {named(kept)}: its {found.scoring.label}, {_score(found, kept)}, is not worse "
-                f"than that of {named(challenger)}, {_score(found, challenger)}."
-            )
-            return kept, p, text
+    new, old, simple = (_score(found, r) for r in (challenger, baseline, kept))
+    scores = f"{found.scoring.label} {new} instead of {old}"
+    if p < 0.05 and gain > 0 and challenger.error < kept.error:
         words = _more_right(found, gain)
-        text = f"Use {named(challenger)}: {words} than with {baseline.name} ({scores})."
-        return challenger, p, text
-    why = "is not better" if gain <= TIE else "is not clearly better; the difference may be chance"
-    text = f"Keep {named(kept)}: {challenger.name} {why} ({scores}"
+        return challenger, f"use {named(challenger)}: {words} than with {baseline.name} ({scores})."
+    why = "may be better by chance" if gain > TIE and not p < 0.05 else "is not better"
     if kept is not baseline:
-        text += f" for {baseline.name}, {_score(found, kept)} for {kept.name}"
-    return kept, p, text + ")."
+        scores += f", and {simple} with {kept.name}"
+    return kept, f"keep {named(kept)}: {challenger.name} {why} ({scores})."
 
 
 def _more_right(found: Comparison, gain: float) -> str:
@@ -136,16 +97,14 @@ def _more_right(found: Comparison, gain: float) -> str:
     return f"{max(round(of * gain), 1)} of {of} more are right{equally}"
 
 
-def _footnote(found: Comparison, test: str) -> str:
-    """Add the methods that did not run to the sentence about the test."""
-    parts = [test] if test else []
+def _others(found: Comparison) -> str:
+    """Name the methods that did not run."""
+    text = ""
     if found.skipped:
-        parts.append(f"Without a result: {', '.join(r.key for r in found.skipped)}.")
+        text += f"Without a result: {', '.join(r.key for r in found.skipped)}. "
     if found.not_run:
-        parts.append(
-            f"Not compared: {', '.join(found.not_run)} (name them in methods, or --methods)."
-        )
-    return " ".join(parts)
+        text += f"Not compared: {', '.join(found.not_run)} (add them with methods, or --methods)."
+    return text
 
 
 def named(result: MethodResult) -> str:
@@ -154,11 +113,7 @@ def named(result: MethodResult) -> str:
 
 
 def _score(found: Comparison, result: MethodResult) -> str:
-    return found.scoring.text(result.error, found.scoring.digits(found.n_samples))
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return found.score_text(result, margin=False)
 
 
 def corrected_resampled_t(differences: FloatArray, test_share: float) -> tuple[float, float]:

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.model_selection import cross_val_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from genmetric._text import import_optional
 from genmetric._typing import AnyArray, FloatArray
 from genmetric.comparison.methods import Task
 from genmetric.comparison.result import Comparison
@@ -22,39 +23,32 @@ def group_columns(X: Any, y: AnyArray, columns: list[dict[str, Any]]) -> list[st
     Such a column names the subject, device or batch of a row. It predicts the class of rows of
     known subjects and of no others.
     """
-    classes, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
-    shares, found = counts / len(y), []
+    shares, found = np.unique(y, return_counts=True)[1] / len(y), []
     for column in columns:
         if column["asked"] or column["kind"] in ("date", "vector", "boolean"):
             continue
-        values, inverse, sizes = np.unique(
-            X[column["name"]].astype(str).to_numpy(), return_inverse=True, return_counts=True
-        )
-        if len(values) < max(MIN_GROUPS, 3 * len(classes)) or sizes[sizes > 1].sum() < 0.9 * len(y):
-            continue
-        table = np.zeros((len(values), len(classes)), np.intp)
-        np.add.at(table, (inverse, codes), 1)
-        if (np.count_nonzero(table, axis=1) > 1).any():
+        table = import_optional("pandas", "cli").crosstab(X[column["name"]].astype(str), y)
+        sizes, counts = table.sum(axis=1).to_numpy(), table.to_numpy()
+        few = len(table) < max(MIN_GROUPS, 3 * len(shares))
+        if few or sizes[sizes > 1].sum() < 0.9 * len(y) or ((counts > 0).sum(axis=1) > 1).any():
             continue
         # Small groups can be of one class by chance.
         by_chance = np.log(np.power.outer(shares, sizes).sum(axis=0)).sum() > np.log(1e-6)
-        if not by_chance and not _is_threshold(column, values, table):
+        if not by_chance and not _is_threshold(column, table.index.to_numpy(), counts):
             found.append(column["name"])
     return found
 
 
 def _is_threshold(column: dict[str, Any], values: AnyArray, table: AnyArray) -> bool:
-    """Return whether numbers in ascending order change their class so rarely that they measure it."""
+    """Return whether the class changes so rarely along the numbers that they measure it."""
     if column["kind"] not in ("number", "ordered"):
         return False
     try:
         numbers = values.astype(float)
     except ValueError:
         return False
-    if (numbers != np.floor(numbers)).any():
-        return True
     changes = np.diff(table.argmax(axis=1)[np.argsort(numbers)]) != 0
-    return int(changes.sum()) < len(values) / 5
+    return bool((numbers != np.floor(numbers)).any() or changes.sum() < len(values) / 5)
 
 
 def leak_warnings(found: Comparison) -> list[str]:
@@ -72,12 +66,12 @@ def leak_warnings(found: Comparison) -> list[str]:
     if constant is None or best is None or best.error > 0.05 * constant.error:
         return warnings
     columns = getattr(found.encoder, "feature_columns_", np.asarray(found.feature_names))
-    for name in dict.fromkeys(columns.tolist()):
-        if _predicts(features[:, columns == name], found.y, found.task):
-            warnings.append(
-                f"the column {name!r} alone predicts almost everything. If it is known only after "
-                f"the target, or is another form of it, leave it out (--drop {name})."
-            )
+    warnings += [
+        f"the column {name!r} alone predicts almost everything. If it is known only after the "
+        f"target, or is another form of it, leave it out (--drop {name})."
+        for name in dict.fromkeys(columns.tolist())
+        if _predicts(features[:, columns == name], found.y, found.task)
+    ]
     if best.error < 0.005 * constant.error and not warnings:
         warnings.append(
             f"the {found.scoring.label} of {best.name} is almost perfect. If this is too good to be "
@@ -103,4 +97,4 @@ def _predicts(x: FloatArray, y: AnyArray, task: Task) -> bool:
     _, counts = np.unique(y, return_counts=True)
     tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(counts) + 8, random_state=0)
     error = 1 - float(cross_val_score(tree, x, y, cv=min(3, int(counts.max()))).mean())
-    return error < 0.05 * (1 - counts.max() / len(y))
+    return bool(error < 0.05 * (1 - counts.max() / len(y)))

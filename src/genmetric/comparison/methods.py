@@ -35,7 +35,7 @@ class Method:
     metric, predictor : str
         Estimators as "module:name"; ``{kind}`` in a name is "Classifier" or "Regressor".
     params : mapping
-        Parameters of `metric`, or of `predictor` if there is no metric.
+        Parameters of `predictor`, or of `metric` if there is no predictor.
     grid : list or mapping
         Parameters of `predictor` that are selected on a quarter of the training samples.
     tasks : sequence of str
@@ -201,25 +201,10 @@ def find_methods(keys: Iterable[str] | None, task: Task | None = None) -> tuple[
         raise TypeError(f"methods must be a sequence of keys; got the text {keys!r}.")
     listed = list(dict.fromkeys(ALIASES.get(key, key) for key in keys))
     able = [key for key, method in METHODS.items() if task is None or task in method.tasks]
-    wrong = next((key for key in listed if key not in able), None)
-    if wrong is not None or not listed:
-        what = "" if task is None else f" for {task}"
-        found = "none" if wrong is None else repr(wrong)
-        hint = "" if wrong is None or wrong in METHODS else did_you_mean(str(wrong), able)
-        raise ValueError(
-            f"methods{what} must be some of {', '.join(able)}; got {found}. {hint}".rstrip()
-        )
+    wrong = [key for key in listed if key not in able]
+    if wrong or not listed:
+        what = "methods" if task is None else f"methods for {task}"
+        hint = did_you_mean(str(wrong[0]), able) if wrong else ""
+        text = f"{what} must be some of {', '.join(able)}; got {wrong[:1] or 'none'}. {hint}"
+        raise ValueError(text.rstrip())
     return tuple(METHODS[key] for key in listed)
-
-
-def methods_table() -> str:
-    """Write the registry as a Markdown table, for the documentation."""
-    lines = [
-        "| `--method` | name | task | map | stream | description |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for m in METHODS.values():
-        marks = ["yes" if has else "" for has in (m.has_map, m.streams)]
-        cells = [f"`{m.key}`", m.label, " or ".join(m.tasks), *marks, m.description]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)

@@ -7,18 +7,18 @@ from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genmetric._neighbors import N_NEIGHBORS, select_n_neighbors, vote_errors
+from genmetric._text import import_optional
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.comparison.methods import METHODS, Method, Task
 
-#: Features from which on local metrics are averaged over some of the samples of batches. With fewer,
+#: Features from which on the local metrics of some samples of a stream are averaged. With fewer,
 #: single samples can dominate a subset, and all of them are cheap.
 MIN_FEATURES = 5
 
@@ -42,25 +42,25 @@ def fit_method(
         with_std = method.scale == "standardize" if standardize is None else standardize
         steps.append(("scale", StandardScaler(with_std=with_std)))
         Z = steps[-1][1].fit_transform(Z)
-    params = {**method.params, **settings}
     if method.metric:
-        steps.append(("metric", _build(method.metric, task, random_state, params)))
-        Z = steps[-1][1].fit(Z, y).transform(Z)
+        params = settings if method.predictor else {**method.params, **settings}
+        metric = _build(method.metric, task, random_state, params)
+        if "feature_columns" in metric.get_params(deep=False):
+            metric.set_params(feature_columns=feature_columns)
+        steps.append(("metric", metric))
+        Z = metric.fit(Z, y).transform(Z)
         # A metric that selects a number of neighbours evaluated it on samples it was not fitted on.
-        n_neighbors = n_neighbors or getattr(steps[-1][1], "best_params_", {}).get("n_neighbors")
-        params = {}
+        n_neighbors = n_neighbors or getattr(metric, "best_params_", {}).get("n_neighbors")
     if method.votes:
         steps.append(("neighbors", _neighbors(Z, y, task, n_neighbors, random_state)))
+        return Pipeline(steps)
+    predictor = _build(method.predictor, task, random_state, method.params)
+    if method.grid:
+        quarter = ShuffleSplit(1, test_size=0.25, random_state=random_state)
+        predictor = GridSearchCV(predictor, method.grid, cv=quarter).fit(Z, y).best_estimator_
     else:
-        predictor = _build(method.predictor, task, random_state, params)
-        if "feature_columns" in predictor.get_params():
-            predictor.set_params(feature_columns=feature_columns)
-        if method.grid:
-            quarter = ShuffleSplit(1, test_size=0.25, random_state=random_state)
-            predictor = GridSearchCV(predictor, method.grid, cv=quarter)
         predictor.fit(Z, y)
-        steps.append((method.key, getattr(predictor, "best_estimator_", predictor)))
-    return Pipeline(steps)
+    return Pipeline([*steps, (method.key, predictor)])
 
 
 def _build(path: str, task: Task, random_state: int, params: Mapping[str, Any]) -> Any:
@@ -88,14 +88,12 @@ def _neighbors(
 def selected_parameters(method: Method, model: Pipeline) -> dict[str, Any]:
     """Return the parameters that a fitted method selected, as plain values."""
     found = dict(getattr(model.named_steps.get("metric"), "best_params_", {}))
-    last = model[-1]
     grids = [method.grid] if isinstance(method.grid, Mapping) else method.grid
-    names = {name for grid in grids for name in grid} | ({"n_neighbors"} if method.votes else set())
-    found |= {name: value for name, value in last.get_params().items() if name in names}
-    if hasattr(last, "bandwidth_"):
-        found["bandwidth"] = float(f"{last.bandwidth_:.3g}")
-    plain = ((name, getattr(value, "item", lambda v=value: v)()) for name, value in found.items())
-    return {name: value for name, value in plain if value is not None}
+    names = {"n_neighbors"} if method.votes else {name for grid in grids for name in grid}
+    found |= {name: value for name, value in model[-1].get_params().items() if name in names}
+    if hasattr(model[-1], "bandwidth_"):
+        found["bandwidth"] = float(f"{model[-1].bandwidth_:.3g}")
+    return {k: v.item() if hasattr(v, "item") else v for k, v in found.items() if v is not None}
 
 
 def error_by_neighbors(
@@ -114,66 +112,33 @@ def regional_kernels(C: float = 10.0, random_state: int = 0) -> Any:
     return SimpleMKLClassifier(RegionalKernels(5, random_state=random_state), C=C)
 
 
-class _Boosting(BaseEstimator):
-    """Gradient boosting of one-hot features as categories, with leaves for small tables."""
+class CategoryCodes(TransformerMixin, BaseEstimator):
+    """Turn the one-hot features of each column of a table back into one category, for trees."""
 
-    def __init__(self, feature_columns: Any = None, random_state: int = 0) -> None:
+    def __init__(self, feature_columns: Any = None) -> None:
         self.feature_columns = feature_columns
-        self.random_state = random_state
 
-    def fit(self, X: FloatArray, y: AnyArray) -> Self:
-        """Find the one-hot features of each column and fit trees on their codes."""
-        columns = np.asarray(
-            np.arange(X.shape[1]) if self.feature_columns is None else self.feature_columns
-        )
-        blocks = [np.flatnonzero(columns == c) for c in dict.fromkeys(columns.tolist())]
-        self.one_hot_ = [b for b in blocks if len(b) > 1 and _is_one_hot(X[:, b])]
-        self.others_ = np.setdiff1d(np.arange(X.shape[1]), np.concatenate([[], *self.one_hot_]))
-        Z = self._codes(X)
-        trees = (
-            HistGradientBoostingClassifier
-            if isinstance(self, ClassifierMixin)
-            else HistGradientBoostingRegressor
-        )
-        self.model_ = trees(
-            # The default, 20, does not let a tree grow on a hundred samples.
-            min_samples_leaf=int(np.clip(len(X) // 40, 2, 20)),
-            categorical_features=np.arange(Z.shape[1]) < len(self.one_hot_),
-            random_state=self.random_state,
-        ).fit(Z, y)
+    def fit(self, X: FloatArray, y: Any = None) -> Self:
+        """Find the columns whose features have at most a single one in each row."""
+        columns = np.arange(X.shape[1]) if self.feature_columns is None else self.feature_columns
+        blocks = [np.flatnonzero(columns == c) for c in dict.fromkeys(np.asarray(columns).tolist())]
+        self.one_hot_ = [
+            b
+            for b in blocks
+            if len(b) > 1 and np.isin(X[:, b], (0, 1)).all() and (X[:, b].sum(axis=1) <= 1).all()
+        ]
         return self
 
-    def _codes(self, X: FloatArray) -> FloatArray:
-        """Return the position of the one in each one-hot block (NaN if none), then the others."""
-        codes = [
-            np.where(X[:, b].any(axis=1), X[:, b].argmax(axis=1), np.nan) for b in self.one_hot_
-        ]
-        return np.column_stack([*codes, X[:, self.others_]])
-
-    def predict(self, X: FloatArray) -> AnyArray:
-        """Predict by the trees."""
-        return np.asarray(self.model_.predict(self._codes(X)))
-
-
-class BoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
-    """Gradient boosting of numeric targets."""
-
-
-class BoostingClassifier(ClassifierMixin, _Boosting):  # type: ignore[misc]
-    """Gradient boosting of classes."""
-
-    @property
-    def classes_(self) -> AnyArray:
-        """Class labels."""
-        return np.asarray(self.model_.classes_)
-
-    def predict_proba(self, X: FloatArray) -> FloatArray:
-        """Estimate probabilities by the trees."""
-        return np.asarray(self.model_.predict_proba(self._codes(X)))
-
-
-def _is_one_hot(block: FloatArray) -> bool:
-    return bool(np.isin(block, (0.0, 1.0)).all() and (block.sum(axis=1) <= 1).all())
+    def transform(self, X: FloatArray) -> Any:
+        """Return a DataFrame with columns of categories, or X if there are none."""
+        if not self.one_hot_:
+            return X
+        pd = import_optional("pandas", "cli")
+        frame = pd.DataFrame(X).drop(columns=np.concatenate(self.one_hot_))
+        for number, block in enumerate(self.one_hot_):
+            codes = np.where(X[:, block].any(axis=1), X[:, block].argmax(axis=1), -1)
+            frame[f"category {number}"] = pd.Categorical.from_codes(codes, range(len(block)))
+        return frame.rename(columns=str)
 
 
 def fit_in_batches(
@@ -238,24 +203,24 @@ def fit_in_batches(
             f"method must be one of {able} to be fitted in batches; got {method.key!r}."
         )
     rng = np.random.default_rng(random_state)
-    spread, n, kept = StandardScaler(), 0, None
+    kept: tuple[AnyArray, ...] = ()
+    spread, n = StandardScaler(), 0
     for X, y in make_batches():
         spread.partial_fit(X)
         n += len(X)
         # The rows with the smallest random numbers are a sample without replacement.
         part = (rng.random(len(X)), X, y)
-        kept = part if kept is None else tuple(map(np.concatenate, zip(kept, part, strict=True)))
+        kept = tuple(map(np.concatenate, zip(kept, part, strict=True))) if kept else part
         first = np.sort(np.argsort(kept[0], kind="stable")[:keep_samples])
         kept = tuple(array[first] for array in kept)
-    if kept is None:
+    if not kept:
         raise ValueError("make_batches must return at least one batch; got none.")
     scale = spread
     if not (method.scale == "standardize" if standardize is None else standardize):
         scale = StandardScaler(with_std=False).partial_fit(spread.mean_[None])
     steps: list[tuple[str, Any]] = [("scale", scale)]
     if method.metric:
-        params = {**method.params, **method.batch_params, **settings}
-        metric = _build(method.metric, task, random_state, params)
+        metric = _build(method.metric, task, random_state, {**method.batch_params, **settings})
         if n > average_samples and kept[1].shape[1] >= MIN_FEATURES:
             metric.set_params(max_samples=average_samples)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,16 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from genmetric._text import did_you_mean, import_optional
+from genmetric._text import import_optional
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric.comparison.methods import ALIASES, METHODS, Task
+from genmetric.comparison.methods import ALIASES, Task, find_methods
 from genmetric.comparison.scoring import SCORINGS, Scoring
-from genmetric.comparison.text import comparison_dict, comparison_html, comparison_lines
+from genmetric.comparison.text import comparison_html, comparison_lines, plain
+
+EMPTY: AnyArray = np.empty(0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MethodResult:
     """Losses and times of one method, one entry per fold.
 
@@ -30,8 +33,8 @@ class MethodResult:
         Label: "Euclidean distance", "generative metric".
     errors : ndarray of shape (n_folds,)
         Loss on the test samples of each fold, lower is better: the error rate with
-        ``scoring="error"``. Empty if the method was skipped. Methods that are slow have the folds of
-        the first repetition only.
+        ``scoring="error"``. Empty if the method was skipped. Slow methods have the folds of the
+        first repetition only.
     fit_seconds, predict_seconds : ndarray of shape (n_folds,)
         Time to fit, including the selection of parameters, and to predict the test samples.
     parameters : tuple of dict
@@ -61,14 +64,14 @@ class MethodResult:
 
     key: str
     name: str = ""
-    errors: FloatArray = field(default_factory=lambda: np.empty(0))
-    fit_seconds: FloatArray = field(default_factory=lambda: np.empty(0))
-    predict_seconds: FloatArray = field(default_factory=lambda: np.empty(0))
+    errors: FloatArray = EMPTY
+    fit_seconds: FloatArray = EMPTY
+    predict_seconds: FloatArray = EMPTY
     parameters: tuple[Mapping[str, Any], ...] = ()
     note: str = ""
     confusion: IntArray | None = None
     has_map: bool = True
-    predictions: tuple[FloatArray, FloatArray] | None = None
+    predictions: tuple[FloatArray, FloatArray] | None = field(default=None, compare=False)
     test_share: float = 0.25
 
     def __repr__(self) -> str:
@@ -85,24 +88,23 @@ class MethodResult:
     @property
     def error(self) -> float:
         """Mean loss over the folds; NaN if the method was skipped."""
-        return float(np.mean(self.errors)) if len(self.errors) else float("nan")
+        return float(np.mean(self.errors)) if len(self.errors) else nan
 
     @property
     def standard_error(self) -> float:
         """Standard error of the mean, corrected for the training samples that folds share."""
         n = len(self.errors)
-        if n < 2:
-            return float("nan")
-        return float(np.std(self.errors, ddof=1) * np.sqrt(1 / n + self.test_share))
+        share = 1 / max(n, 1) + self.test_share
+        return float(np.std(self.errors, ddof=1) * np.sqrt(share)) if n > 1 else nan
 
     @property
     def margin(self) -> float:
         """Half of the 95% confidence interval of the mean loss; NaN with fewer than two folds."""
         n = len(self.errors)
-        return float(stats.t.ppf(0.975, n - 1)) * self.standard_error if n > 1 else float("nan")
+        return float(stats.t.ppf(0.975, n - 1)) * self.standard_error if n > 1 else nan
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Comparison:
     """A cross-validated comparison of metrics on one table.
 
@@ -123,9 +125,9 @@ class Comparison:
         The verdict in plain words.
     footnote : str
         The test behind it, and the methods that did not run.
-    warnings : tuple of str
+    warnings : list of str
         What makes the scores doubtful: signs of leaks, and results too good to be true.
-    notes : tuple of str
+    notes : list of str
         Remarks on the target, columns, samples, folds and score.
     incomplete : str
         Why folds are missing; empty if none is.
@@ -179,32 +181,32 @@ class Comparison:
     [0, 0]
     """
 
-    results: tuple[MethodResult, ...]
+    results: tuple[MethodResult, ...] = ()
     title: str = ""
     task: Task = "classification"
     scoring: Scoring = SCORINGS["error"]
     advice: str = ""
     footnote: str = ""
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     incomplete: str = ""
     baseline: str = ""
     challenger: str = ""
-    p_value: float = float("nan")
+    p_value: float = nan
     recommended: str = ""
     more_accurate: tuple[str, ...] = ()
     not_run: tuple[str, ...] = ()
     error_by_k: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
     class_names: tuple[str, ...] = ()
-    class_counts: IntArray = field(default_factory=lambda: np.empty(0, np.intp))
+    class_counts: IntArray = EMPTY
     feature_names: tuple[str, ...] = ()
     n_splits: int = 5
     n_repeats: int = 1
     splitter: str = ""
     seed: int = 0
     X: Any = field(default=None, compare=False)
-    y: AnyArray = field(default_factory=lambda: np.empty(0), compare=False)
-    rows: IntArray = field(default_factory=lambda: np.empty(0, np.intp), compare=False)
+    y: AnyArray = field(default=EMPTY, compare=False)
+    rows: IntArray = field(default=EMPTY, compare=False)
     encoder: Any = field(default=None, compare=False)
     target: Any = field(default=None, compare=False)
 
@@ -215,17 +217,18 @@ class Comparison:
                 return result
         raise KeyError(name)
 
-    def __str__(self) -> str:
-        """Return verdict and table as text."""
-        return "\n".join(comparison_lines(self))
-
     def __repr__(self) -> str:
-        """Return the same text, so that an interactive session shows the table."""
-        return str(self)
+        """Return verdict and table as text, also for ``print``."""
+        return "\n".join(comparison_lines(self))
 
     def _repr_html_(self) -> str:
         """Return verdict and table for notebooks."""
         return comparison_html(self)
+
+    @property
+    def codes(self) -> AnyArray:
+        """Class of each sample as a number, or its numeric target."""
+        return self.y if self.task == "regression" else np.unique(self.y, return_inverse=True)[1]
 
     @property
     def n_samples(self) -> int:
@@ -254,25 +257,23 @@ class Comparison:
         folds += f" by {self.splitter}" if self.splitter else ""
         return f"{folds}, repeated {self.n_repeats} times" if self.n_repeats > 1 else folds
 
-    def score_text(self, result: MethodResult) -> str:
+    def score_text(self, result: MethodResult, *, margin: bool = True) -> str:
         """Write the mean score of a method with half of its 95% interval: "17.3% ± 2.1".
 
         Parameters
         ----------
         result : MethodResult
             One of the results.
+        margin : bool, default=True
+            Whether to write the interval.
 
         Returns
         -------
         str
             The score.
         """
-        digits = self.scoring.digits(self.n_samples)
-        text = self.scoring.text(result.error, digits)
-        if np.isnan(result.margin):
-            return text
-        score = float(self.scoring.score(result.error))
-        return f"{text} ± {self.scoring.number(result.margin, digits, like=score)}"
+        digits = 1 if self.n_samples < 2000 else 2
+        return self.scoring.text(result.error, result.margin if margin else nan, digits=digits)
 
     def to_frame(self) -> Any:
         """Return the results as a pandas DataFrame.
@@ -285,23 +286,17 @@ class Comparison:
             "has_map" and "note".
         """
         pd = import_optional("pandas", "cli")
-
-        def means(name: str) -> list[float]:
-            return [float(np.mean(getattr(r, name))) if not r.skipped else np.nan for r in rows]
-
-        rows = self.results
-        return pd.DataFrame(
-            {
-                "label": [r.name for r in rows],
-                self.scoring.key: [self.scoring.score(r.error) for r in rows],
-                "margin": [r.margin for r in rows],
-                "fit_seconds": means("fit_seconds"),
-                "predict_seconds": means("predict_seconds"),
-                "has_map": [r.has_map for r in rows],
-                "note": [r.note for r in rows],
-            },
-            index=pd.Index([r.key for r in rows], name="method"),
-        )
+        names = ["label", self.scoring.key, "margin", "fit_seconds", "predict_seconds"]
+        rows = {
+            r.key: [
+                *(r.name, self.scoring.score(r.error), r.margin),
+                *(nan if r.skipped else t.mean() for t in (r.fit_seconds, r.predict_seconds)),
+                *(r.has_map, r.note),
+            ]
+            for r in self.results
+        }
+        names += ["has_map", "note"]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("method")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can represent; NaN becomes None.
@@ -309,9 +304,11 @@ class Comparison:
         Returns
         -------
         dict
-            Sizes, protocol, results with the losses of all folds, and the verdict.
+            The attributes of this class and of its results, without samples and predictions.
         """
-        return comparison_dict(self)
+        found: dict[str, Any] = plain(self)
+        sizes = {"n_samples": self.n_samples, "n_features": self.n_features}
+        return {**found, **sizes, "scoring": self.scoring.key}
 
     def encoded(self) -> FloatArray:
         """Return the features of all samples compared on.
@@ -342,17 +339,12 @@ class Comparison:
             raise ValueError("This comparison has no samples. Run compare_metrics to make one.")
         best = min((r for r in self.ran if r.has_map), key=lambda r: r.error, default=None)
         key = method or self.recommended or ("" if best is None else best.key)
-        key = ALIASES.get(key, key)
-        if key not in METHODS:
-            text = f"method must be one of {', '.join(METHODS)}; got {key!r}."
-            raise ValueError(f"{text} {did_you_mean(key, METHODS)}".rstrip())
         columns = getattr(self.encoder, "feature_columns_", None)
-        model = METHODS[key].fit(
+        model = find_methods([key], self.task)[0].fit(
             self.encoded(), self.y, self.task, random_state=self.seed, feature_columns=columns
         )
-        if self.encoder is None:
-            return model
-        return Pipeline([("columns", self.encoder), *model.steps])
+        first = [] if self.encoder is None else [("columns", self.encoder)]
+        return Pipeline([*first, *model.steps])
 
 
 def refit(encoder: Any, X: Any, y: AnyArray) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from math import ceil, floor, isfinite, log10
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isnan
 from typing import Any, Literal
 
 from genmetric._text import did_you_mean
@@ -24,19 +24,16 @@ class Scoring:
         Identifier, accepted by ``compare_metrics(scoring=...)`` and ``--scoring``.
     label : str
         Name shown in tables and sentences.
-    function : callable
-        ``function(y_true, response, n_classes)`` returns the score; `y_true` holds class codes
-        0, 1, ..., and the columns of probabilities are in this order, or numeric targets.
+    function : str
+        Function of :mod:`sklearn.metrics`.
+    options : mapping
+        Its parameters.
     response : {"predict", "predict_proba"}
         Method of the model whose result is judged.
-    greater_is_better : bool
-        Whether higher scores are better.
     percent : bool
         Whether scores are shown in percent.
     task : {"classification", "regression"}
         Kind of target.
-    significant : bool
-        Whether scores have the unit of the target and are shown with four significant digits.
 
     Examples
     --------
@@ -48,37 +45,54 @@ class Scoring:
 
     key: str
     label: str
-    function: Callable[[Any, Any, int], float]
+    function: str
+    options: Mapping[str, Any] = field(default_factory=dict)
     response: Literal["predict", "predict_proba"] = "predict"
-    greater_is_better: bool = False
     percent: bool = False
     task: Task = "classification"
-    significant: bool = False
+
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether higher scores are better."""
+        return self.function.endswith("score") and not self.percent
 
     def loss(self, y_true: Any, response: Any, n_classes: int) -> float:
-        """Compute the loss of predictions; lower is better."""
-        return float(self.score(float(self.function(y_true, response, n_classes))))
+        """Compute the loss of predictions; lower is better.
+
+        Parameters
+        ----------
+        y_true : ndarray of shape (n_samples,)
+            Class codes 0, 1, ..., or numeric targets.
+        response : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Predicted codes, probabilities or targets.
+        n_classes : int
+            Number of classes; 0 for numeric targets.
+
+        Returns
+        -------
+        float
+            The loss.
+        """
+        from sklearn import metrics
+
+        options = dict(self.options)
+        if self.key in ("f1_macro", "log_loss", "roc_auc"):
+            options["labels"] = list(range(n_classes))
+        if self.key == "roc_auc" and n_classes == 2:
+            response = response[:, 1]
+        value = float(getattr(metrics, self.function)(y_true, response, **options))
+        return 1 - value if self.function.endswith("score") else value
 
     def score(self, loss: Any) -> Any:
-        """Convert a loss to a score, or a score to a loss."""
+        """Convert a loss to a score."""
         return 1 - loss if self.greater_is_better else loss
 
-    def digits(self, n_predictions: int) -> int:
-        """Return the number of decimals that shows a change of one prediction."""
-        needed = ceil(log10(max(n_predictions, 10))) - 2
-        return min(max(needed, 1), 3) if self.percent else 3
-
-    def number(self, value: float, digits: int = 1, like: float | None = None) -> str:
-        """Write a score, or a difference of scores with the decimals of the score `like`."""
-        size = abs(value if like is None else like)
-        if self.significant and isfinite(size) and size > 0:
-            digits = min(max(3 - floor(log10(size)), 0), 12)
-        return f"{(100 if self.percent else 1) * value:.{digits}f}"
-
-    def text(self, loss: float, digits: int = 1) -> str:
-        """Write the score of a loss, with a percent sign if scores are shown in percent."""
-        digits = digits if self.percent else max(digits, 3)
-        return self.number(float(self.score(loss)), digits) + ("%" if self.percent else "")
+    def text(self, loss: float, margin: float = float("nan"), *, digits: int = 1) -> str:
+        """Write the score of a loss, and a margin if there is one: "17.3% ± 2.1"."""
+        unit, form, sign = (100, f".{digits}f", "%") if self.percent else (1, ".3f", "")
+        form = ".4g" if self.key == "mae" else form
+        text = f"{unit * self.score(loss):{form}}{sign}"
+        return text if isnan(margin) else f"{text} ± {unit * margin:{form}}"
 
     @property
     def heading(self) -> str:
@@ -86,76 +100,27 @@ class Scoring:
         return f"{self.label}, %" if self.percent else self.label
 
 
-def _metrics() -> Any:
-    """Import scikit-learn's scores when they are needed; it takes a second."""
-    from sklearn import metrics
-
-    return metrics
-
-
-def _roc_auc(y: Any, proba: Any, n_classes: int) -> float:
-    """Compute the area under the ROC curve, for more than two classes one versus rest."""
-    if n_classes == 2:
-        return float(_metrics().roc_auc_score(y, proba[:, 1]))
-    labels = list(range(n_classes))
-    return float(_metrics().roc_auc_score(y, proba, multi_class="ovr", labels=labels))
-
+_ENTRIES = (
+    Scoring("error", "error rate", "zero_one_loss", percent=True),
+    Scoring("balanced_error", "balanced error rate", "balanced_accuracy_score", percent=True),
+    Scoring("f1_macro", "macro F1", "f1_score", {"average": "macro", "zero_division": 0}),
+    Scoring("log_loss", "log loss", "log_loss", {}, "predict_proba"),
+    Scoring("roc_auc", "ROC AUC", "roc_auc_score", {"multi_class": "ovr"}, "predict_proba"),
+    Scoring("r2", "R²", "r2_score", task="regression"),
+    Scoring("mae", "mean absolute error", "mean_absolute_error", task="regression"),
+)
 
 #: All scorings by key.
-SCORINGS: dict[str, Scoring] = {
-    scoring.key: scoring
-    for scoring in (
-        Scoring("error", "error rate", lambda y, z, _: (y != z).mean(), percent=True),
-        Scoring(
-            "balanced_error",
-            "balanced error rate",
-            lambda y, z, _: 1 - _metrics().balanced_accuracy_score(y, z),
-            percent=True,
-        ),
-        Scoring(
-            "f1_macro",
-            "macro F1",
-            lambda y, z, n: _metrics().f1_score(
-                y, z, labels=list(range(n)), average="macro", zero_division=0
-            ),
-            greater_is_better=True,
-        ),
-        Scoring(
-            "log_loss",
-            "log loss",
-            lambda y, p, n: _metrics().log_loss(y, p, labels=list(range(n))),
-            "predict_proba",
-        ),
-        Scoring("roc_auc", "ROC AUC", _roc_auc, "predict_proba", greater_is_better=True),
-        Scoring(
-            "r2",
-            "R²",
-            lambda y, z, _: _metrics().r2_score(y, z),
-            greater_is_better=True,
-            task="regression",
-        ),
-        Scoring(
-            "mae",
-            "mean absolute error",
-            lambda y, z, _: _metrics().mean_absolute_error(y, z),
-            task="regression",
-            significant=True,
-        ),
-    )
-}
+SCORINGS: dict[str, Scoring] = {scoring.key: scoring for scoring in _ENTRIES}
 
-#: What to use instead of scores with other names, by task.
-SCORE_ADVICE: dict[Task, dict[str, str]] = {
-    "classification": {
-        "accuracy": "Use error (100% minus accuracy).",
-        "balanced_accuracy": "Use balanced_error (100% minus balanced accuracy).",
-        "auc": "Did you mean roc_auc?",
-        "f1": "Did you mean f1_macro?",
-    },
-    "regression": {
-        "rmse": "Use mae (mean absolute error) or r2.",
-        "mse": "Use mae (mean absolute error) or r2.",
-    },
+#: What to use instead of scores with other names.
+SCORE_ADVICE = {
+    "accuracy": "Use error (100% minus accuracy).",
+    "balanced_accuracy": "Use balanced_error (100% minus balanced accuracy).",
+    "auc": "Did you mean roc_auc?",
+    "f1": "Did you mean f1_macro?",
+    "rmse": "Use mae (mean absolute error) or r2.",
+    "mse": "Use mae (mean absolute error) or r2.",
 }
 
 
@@ -164,8 +129,7 @@ def find_scoring(scoring: str | Scoring, task: Task) -> Scoring:
     found = SCORINGS.get(scoring) if isinstance(scoring, str) else scoring
     if found is None or found.task != task:
         able = [key for key, s in SCORINGS.items() if s.task == task]
-        text = f"scoring for {task} must be one of {', '.join(able)}; got {scoring!r}."
-        word = str(scoring)
-        hint = SCORE_ADVICE[task].get(word.lower()) or did_you_mean(word, able)
-        raise ValueError(f"{text} {hint if found is None else ''}".rstrip())
+        hint = SCORE_ADVICE.get(str(scoring).lower()) or did_you_mean(str(scoring), able)
+        text = f"scoring for {task} must be one of {', '.join(able)}; got {scoring!r}. {hint}"
+        raise ValueError(text.rstrip())
     return found

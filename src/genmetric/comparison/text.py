@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -18,41 +20,29 @@ def comparison_lines(found: Comparison, width: int | None = None) -> list[str]:
     """Return the whole comparison as lines: sizes, warnings, notes, verdict, table, footnote."""
     width = max(width or shutil.get_terminal_size().columns, 40)
 
-    def wrapped(text: str, indent: str = "") -> list[str]:
-        return textwrap.wrap(text, width, subsequent_indent=indent) if text else []
+    def wrapped(text: str) -> list[str]:
+        return textwrap.wrap(text, width)
 
-    title = f"{found.title}: " if found.title else ""
-    lines = wrapped(f"{title}{sizes(found)}; {found.protocol}")
-    for warning in found.warnings:
-        lines += wrapped(f"Warning: {warning}", "  ")
-    for note in found.notes:
+    lines = wrapped(_first_line(found))
+    for note in [*(f"Warning: {warning}" for warning in found.warnings), *found.notes]:
         lines += textwrap.wrap(note, width, initial_indent="  ", subsequent_indent="    ")
-    lines += ["", *wrapped(found.advice), ""]
-    lines += _table(found, width)
-    return [*lines, "", *wrapped(found.footnote)] if found.footnote else lines
+    return [*lines, "", *wrapped(found.advice), "", *_table(found, width), *wrapped(found.footnote)]
 
 
-def sizes(found: Comparison) -> str:
-    """Return the numbers of samples, features and classes in words."""
-    target = "a numeric target"
+def _first_line(found: Comparison) -> str:
+    """Return title, sizes, classes and protocol in words."""
+    title = f"{found.title}: " if found.title else ""
+    names, target = found.class_names, "a numeric target"
     if found.task == "classification":
-        names = ", ".join(found.class_names[:6]) + (", ..." if len(found.class_names) > 6 else "")
-        target = f"{_count(len(found.class_names), 'class')} ({names})"
-    counts = (_count(found.n_samples, "sample"), _count(found.n_features, "feature"), target)
-    return ", ".join(counts)
-
-
-def _count(n: int, word: str) -> str:
-    plural = f"{word}es" if word.endswith("s") else f"{word}s"
-    return f"{n:,} {word if n == 1 else plural}"
+        more = ", ..." if len(names) > 6 else ""
+        target = f"{len(names)} classes ({', '.join(names[:6])}{more})"
+    features = f"{found.n_features:,} feature{'' if found.n_features == 1 else 's'}"
+    return f"{title}{found.n_samples:,} samples, {features}, {target}; {found.protocol}"
 
 
 def _table(found: Comparison, width: int) -> list[str]:
     """Return one line per method; times that do not fit the width are left out."""
-    rows = [("method", f"{found.scoring.label} ± 95% interval", "fit", "predict")]
-    for result in found.ran:
-        times = (duration(float(s.mean())) for s in (result.fit_seconds, result.predict_seconds))
-        rows.append((row_name(result), found.score_text(result), *times))
+    rows = [_heads(found), *(_cells(found, result) for result in found.ran)]
     name, score = (max(len(row[i]) for row in rows) for i in (0, 1))
     n_times = min(max((width - name - 2 - score) // 9, 0), 2)
     lines = [
@@ -60,9 +50,21 @@ def _table(found: Comparison, width: int) -> list[str]:
         for row in rows
     ]
     for result in found.skipped:
-        text = f"{row_name(result)}: skipped, {result.note}"
+        text = ": ".join(_cells(found, result)[:2])
         lines += textwrap.wrap(text, width, subsequent_indent="  ")
     return lines
+
+
+def _heads(found: Comparison) -> list[str]:
+    return ["method", f"{found.scoring.label} ± 95% interval", "fit", "predict"]
+
+
+def _cells(found: Comparison, result: MethodResult) -> list[str]:
+    """Return name, score and times of a method, or the reason why it was skipped."""
+    if result.skipped:
+        return [row_name(result), f"skipped, {result.note}", "", ""]
+    times = (duration(float(t.mean())) for t in (result.fit_seconds, result.predict_seconds))
+    return [row_name(result), found.score_text(result), *times]
 
 
 def row_name(result: MethodResult) -> str:
@@ -72,83 +74,41 @@ def row_name(result: MethodResult) -> str:
 
 #: Colours are those of the notebook, so that dark themes are readable.
 _STYLE = (
-    ".genmetric{font:14px/1.5 system-ui,sans-serif;max-width:56rem}"
-    ".genmetric .verdict{border-left:4px solid #2e9e5b;padding:.2rem .8rem;margin:.4rem 0}"
-    ".genmetric .warning{border-left:4px solid #d9822b;padding:.2rem .8rem;margin:.4rem 0}"
-    ".genmetric small{opacity:.75;display:block}"
-    ".genmetric table{border-collapse:collapse;margin:.6rem 0}"
-    ".genmetric th,.genmetric td{text-align:right;padding:.15rem .7rem;"
-    "border-bottom:1px solid rgb(125 133 144 / 40%)}"
-    ".genmetric th:first-child,.genmetric td:first-child{text-align:left}"
-    ".genmetric tr.shown td{font-weight:700}"
+    ".genmetric{max-width:56rem}"
+    ".genmetric p{border-left:4px solid #2e9e5b;padding:.2rem .8rem;margin:.4rem 0}"
+    ".genmetric p.warning{border-color:#d9822b}.genmetric small{opacity:.75;display:block}"
+    ".genmetric td:first-child{text-align:left}.genmetric tr.shown td{font-weight:700}"
 )
 
 
 def comparison_html(found: Comparison) -> str:
     """Return the comparison as a fragment of HTML for notebooks; all text is escaped."""
-    rows = []
+
+    def elements(tag: str, texts: Iterable[str]) -> str:
+        name = tag.partition(" ")[0]
+        return "".join(f"<{tag}>{escape(text)}</{name}>" for text in texts if text or name == "td")
+
+    rows = f"<tr>{elements('th', _heads(found))}</tr>"
     for result in found.results:
-        cells = [row_name(result), f"skipped: {result.note}", "", ""]
-        if not result.skipped:
-            times = (result.fit_seconds, result.predict_seconds)
-            cells[1:] = [found.score_text(result), *(duration(float(t.mean())) for t in times)]
         mark = ' class="shown"' if result.key == found.recommended else ""
-        rows.append(f"<tr{mark}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
-    heads = ("method", f"{found.scoring.label} ± 95% interval", "fit", "predict")
-    title = f"{found.title}: " if found.title else ""
-    small = [f"{title}{sizes(found)}; {found.protocol}.", found.footnote, *found.notes]
-    warnings = "".join(f'<div class="warning">{escape(text)}</div>' for text in found.warnings)
+        rows += f"<tr{mark}>{elements('td', _cells(found, result))}</tr>"
     return (
-        f'<div class="genmetric"><style>{_STYLE}</style>{warnings}'
-        f'<div class="verdict">{escape(found.advice)}</div>'
-        f"<table><thead><tr>{''.join(f'<th>{escape(h)}</th>' for h in heads)}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table>"
-        f"{''.join(f'<small>{escape(text)}</small>' for text in small if text)}</div>"
+        f'<div class="genmetric"><style>{_STYLE}</style>'
+        + elements('p class="warning"', found.warnings)
+        + elements("p", [found.advice])
+        + f"<table>{rows}</table>"
+        + elements("small", [_first_line(found), found.footnote, *found.notes])
+        + "</div>"
     )
 
 
-def comparison_dict(found: Comparison) -> dict[str, Any]:
-    """Return the comparison as plain values that JSON can represent; NaN becomes None."""
-    counts = zip(found.class_names, found.class_counts, strict=True)
-    same = ("title", "task", "n_splits", "n_repeats", "splitter", "seed", "incomplete")
-    verdict = ("baseline", "challenger", "recommended", "advice", "footnote")
-    return {
-        **{name: getattr(found, name) for name in same},
-        "n_samples": found.n_samples,
-        "features": list(found.feature_names),
-        "classes": {name: int(n) for name, n in counts},
-        "scoring": found.scoring.key,
-        "methods": [_method_dict(found, result) for result in found.results],
-        "error_by_k": {
-            key: {"k": ks.tolist(), "error": [_number(e) for e in errors]}
-            for key, (ks, errors) in found.error_by_k.items()
-        },
-        **{name: getattr(found, name) for name in verdict},
-        "p_value": _number(found.p_value),
-        "more_accurate": list(found.more_accurate),
-        "not_run": list(found.not_run),
-        "warnings": list(found.warnings),
-        "notes": list(found.notes),
-    }
-
-
-def _method_dict(found: Comparison, result: MethodResult) -> dict[str, Any]:
-    score = found.scoring.score
-    return {
-        "method": result.key,
-        "name": result.name,
-        "has_map": result.has_map,
-        "skipped": result.skipped,
-        "score": _number(score(result.error)),
-        "margin": _number(result.margin),
-        "fold_scores": [float(score(e)) for e in result.errors],
-        "fit_seconds": result.fit_seconds.tolist(),
-        "predict_seconds": result.predict_seconds.tolist(),
-        "parameters": [dict(p) for p in result.parameters],
-        "confusion": None if result.confusion is None else result.confusion.tolist(),
-        "note": result.note,
-    }
-
-
-def _number(value: float) -> float | None:
-    return float(value) if isfinite(value) else None
+def plain(value: Any) -> Any:
+    """Return a value as JSON can represent it: lists, dicts by name, and None instead of NaN."""
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value) if f.compare}
+    if isinstance(value, Mapping):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
