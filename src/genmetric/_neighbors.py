@@ -54,7 +54,8 @@ def nearest_neighbors(
     distances : ndarray of shape (n_queries, n_neighbors)
         Euclidean distances, ascending.
     indices : ndarray of shape (n_queries, n_neighbors)
-        Indices of the references; equal distances are ordered by index.
+        Indices of the references; equal distances are ordered by index. If several references tie
+        for the last place, any of them may be found.
 
     Examples
     --------

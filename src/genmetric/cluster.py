@@ -45,6 +45,8 @@ from genmetric.geometry.factor import symmetric_root, unit_determinant
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import MahalanobisMixin
 
+__all__ = ["MetricKMeans"]
+
 
 def canonical_order(X: FloatArray) -> IntArray:
     """Sort samples by a projection that is, in practice, different for different samples.

@@ -20,7 +20,7 @@ from genmetric._nadaraya_watson import squared_distances
 from genmetric._neighbors import nearest_neighbors
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._unit_vectors import unit_vectors
+from genmetric._unit_vectors import directions
 from genmetric._validation import FLOATS, Interval, check_parameter, refuse_lazy
 
 __all__ = [
@@ -67,7 +67,7 @@ def _check_gallery(
         if rows is not None:
             refuse_lazy(rows, name)
             x = check_array(rows, dtype=FLOATS, input_name=name)
-            samples.append(unit_vectors(x, name) if metric == "cosine" else x)
+            samples.append(directions(x, name) if metric == "cosine" else x)
             labels.append(column_or_1d(row_labels))
             check_consistent_length(x, labels[-1])
     if samples[-1].shape[1] != samples[0].shape[1]:

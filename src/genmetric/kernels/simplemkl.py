@@ -124,6 +124,7 @@ def solve_svm(
     return coef, intercept, float(np.abs(coef).sum()) - norm2 / 2, primal
 
 
+@np.errstate(under="ignore")
 def combine(stack: AnyArray, weights: FloatArray) -> FloatArray:
     """Sum Gram matrices with weights, equation (14); those of weight zero are not read."""
     out = np.zeros(stack.shape[1:])

@@ -1,13 +1,26 @@
-"""L-BFGS that yields its iterates, and the number of iterations by the error of held-out samples."""
+"""L-BFGS that yields its iterates, and the number of iterations with the lowest held-out error."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from genmetric._text import print_progress
 from genmetric._typing import FloatArray, IntArray
+from genmetric._validation import warn_user
+from genmetric.geometry.factor import rank_limited_factor, symmetric_root
+
+#: Value and gradient as a function of L.
+Evaluate: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
+#: L and its value after 0, 1, ... iterations.
+Iterates: TypeAlias = Iterator[tuple[FloatArray, float]]
+#: A validation run: the iterates, the errors of held-out samples as a function of L, and the
+#: weights of these samples.
+Run: TypeAlias = tuple[Iterates, Callable[[FloatArray], FloatArray], FloatArray]
 
 #: Numbers of iterations after which held-out samples are predicted.
 CHECKPOINTS = (0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
@@ -17,12 +30,7 @@ PATIENCE = 3
 N_FOLDS, N_HELD_OUT = 5, 1000
 
 
-def lbfgs(
-    evaluate: Callable[[FloatArray], tuple[float, FloatArray]],
-    L: FloatArray,
-    metric: FloatArray,
-    tol: float,
-) -> Iterator[tuple[FloatArray, float]]:
+def lbfgs(evaluate: Evaluate, L: FloatArray, metric: FloatArray, tol: float) -> Iterates:
     """Yield L and its value after each iteration, until one lowers the value by less than `tol`.
 
     Directions are those of L-BFGS over A with L = A·F and FᵀF = `metric`: the first iterations stay
@@ -60,7 +68,7 @@ def lbfgs(
 
 
 def _line_search(
-    evaluate: Callable[[FloatArray], tuple[float, FloatArray]],
+    evaluate: Evaluate,
     L: FloatArray,
     value: float,
     gradient: FloatArray,
@@ -108,67 +116,101 @@ def held_out_folds(codes: IntArray) -> list[tuple[IntArray, IntArray]]:
     return folds
 
 
+def train(
+    estimator: Any,
+    iterates: Iterates,
+    runs: Iterable[Run],
+    x: FloatArray,
+    scale: float,
+    default: int | None = None,
+) -> tuple[FloatArray, int, FloatArray]:
+    """Iterate until convergence, or as often as held-out samples say, with early stopping.
+
+    The result is then the average of the metrics of the validation runs and of the run on all
+    samples `x`, which varies less than a single one. Returns its factor, the number of iterations,
+    and the path of :func:`select_n_iter`. The `callback` is called with L / `scale`.
+    """
+    name, max_iter = type(estimator).__name__, int(estimator.max_iter)
+    path, metrics = np.empty((0, 2)), []
+    if estimator.early_stopping:
+        max_iter, path, metrics = select_n_iter(runs, max_iter, default)
+    for n_iter, (L, value) in enumerate(iterates):
+        if n_iter > 0 and estimator.verbose:
+            print_progress(name, f"iteration {n_iter}: objective {value:.6g}")
+        stop = n_iter > 0 and estimator.callback is not None
+        if stop and estimator.callback((L / scale).ravel(), n_iter):
+            break
+        if n_iter == max_iter:
+            if not estimator.early_stopping:
+                warn_user(
+                    f"{name} did not converge in max_iter={max_iter} iterations. Increase max_iter "
+                    "or tol.",
+                    ConvergenceWarning,
+                )
+            break
+    if len(metrics) > 1:
+        L = factor(np.mean([*metrics, L.T @ L], axis=0), len(L), x)
+    return L, n_iter, path
+
+
+def factor(
+    metric: FloatArray, n_components: int, x: FloatArray, weights: FloatArray | None = None
+) -> FloatArray:
+    """Return the root of a metric, or the leading principal components of samples in its space."""
+    if n_components == len(metric):
+        return symmetric_root(metric)
+    return rank_limited_factor(metric, n_components, covariance(x, weights))
+
+
+def covariance(x: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Compute the weighted covariance of samples."""
+    return np.atleast_2d(np.cov(x, rowvar=False, ddof=0, aweights=weights))
+
+
 def select_n_iter(
-    runs: Iterable[tuple[Iterator[FloatArray], Callable[[FloatArray], FloatArray], FloatArray]],
-    default_n_iter: int,
-    max_iter: int,
+    runs: Iterable[Run], max_iter: int, default: int | None = None
 ) -> tuple[int, FloatArray, list[FloatArray]]:
     """Select the number of iterations with the lowest error of held-out samples.
 
-    Errors of adjacent checkpoints are averaged with weights 1/4, 1/2 and 1/4. The error of a few
-    hundred samples is noisy and the path is often flat, so the default number is only replaced if
-    the difference exceeds its standard error.
+    Errors of adjacent checkpoints are averaged with weights 1/4, 1/2 and 1/4. A `default` number is
+    only replaced if the difference exceeds its standard error: the errors of a few hundred samples
+    are noisy, and the path is often flat.
 
-    Parameters
-    ----------
-    runs : iterable of tuple
-        For each fold: the factors L after 0, 1, ... iterations; a function from L to the errors of
-        the held-out samples; and the weights of these samples.
-    default_n_iter, max_iter : int
-        Number of iterations that is kept if no other is clearly better, and the largest number.
-
-    Returns
-    -------
-    n_iter : int
-        The selected number.
-    path : ndarray of shape (n_checkpoints, 2)
-        Numbers of iterations and mean errors after them; without rows if there are no runs.
-    metrics : list of ndarray
-        Metric of each run after `n_iter` iterations.
+    Returns the selected number; the numbers of iterations and the mean errors after them, shape
+    (n_checkpoints, 2); and the metric of each run after the selected number of iterations.
     """
     checkpoints = np.array([n for n in CHECKPOINTS if n < max_iter] + [max_iter])
-    default = int(np.searchsorted(checkpoints, min(default_n_iter, max_iter)))
+    least = int(np.searchsorted(checkpoints, min(default or 0, max_iter)))
     paths, factors, weights = [], [], []
     for iterates, errors, weight in runs:
         path: list[FloatArray] = []
         kept: list[FloatArray] = []
-        for n_iter, L in enumerate(iterates):
+        for n_iter, (L, _) in enumerate(iterates):
             if n_iter != checkpoints[len(path)]:
                 continue
             path.append(errors(L))
             kept.append(L)
             waited = len(path) - 1 - int(np.argmin([e.mean() for e in path]))
-            patient = waited < PATIENCE or len(path) <= default + PATIENCE
+            patient = waited < PATIENCE or len(path) <= least + PATIENCE
             if len(path) == len(checkpoints) or not patient:
                 break
         paths.append(path)
         factors.append(kept)
         weights.append(weight)
     if not paths:
-        return int(checkpoints[default]), np.empty((0, 2)), []
+        return int(checkpoints[least]), np.empty((0, 2)), []
     # A run that ended early keeps its last error and its last metric.
-    n_checkpoints = max(default + 1, *map(len, paths))
-    loss = np.array(
-        [np.hstack([p[min(c, len(p) - 1)] for p in paths]) for c in range(n_checkpoints)]
-    )
+    places = range(max(least + 1, *map(len, paths)))
+    loss = np.array([np.hstack([p[min(c, len(p) - 1)] for p in paths]) for c in places])
     w = np.concatenate(weights) / np.concatenate(weights).sum()
     mean = loss @ w
     padded = np.pad(mean, 1, mode="edge")
     smooth = padded[:-2] / 4 + mean / 2 + padded[2:] / 4
     best = int(np.argmin(smooth))
-    difference = loss[default] - loss[best]
-    stderr = np.sqrt(((w * (difference - w @ difference)) ** 2).sum())
-    chosen = best if smooth[default] - smooth[best] > stderr else default
-    metrics = [kept[min(chosen, len(kept) - 1)] for kept in factors]
-    table = np.column_stack([checkpoints[:n_checkpoints], mean])
-    return int(checkpoints[chosen]), table, [L.T @ L for L in metrics]
+    if default is not None:
+        difference = loss[least] - loss[best]
+        stderr = np.sqrt(((w * (difference - w @ difference)) ** 2).sum())
+        best = best if smooth[least] - smooth[best] > stderr else least
+    chosen = [kept[min(best, len(kept) - 1)] for kept in factors]
+    table = np.column_stack([checkpoints[: len(mean)], mean])
+    return int(checkpoints[best]), table, [L.T @ L for L in chosen]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import reprlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 from sklearn.covariance import ledoit_wolf
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import has_fit_parameter
@@ -26,6 +26,7 @@ from genmetric._validation import (
     N_JOBS,
     RANDOM_STATE,
     VERBOSE,
+    HasMethods,
     Interval,
     ParameterRules,
     check_n_components,
@@ -36,9 +37,17 @@ from genmetric._validation import (
     labelled_rows,
     warn_user,
 )
+from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density.coordinates import Coordinates
-from genmetric.geometry.factor import rank_limited_factor, symmetric_root
-from genmetric.learners.early_stopping import held_out_folds, lbfgs, select_n_iter
+from genmetric.geometry.factor import symmetric_root
+from genmetric.learners.early_stopping import (
+    Run,
+    covariance,
+    factor,
+    held_out_folds,
+    lbfgs,
+    train,
+)
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.lmnn_objective import Loss, Objective, target_neighbors
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
@@ -47,6 +56,11 @@ from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 #: a selection, or if errors are equal.
 CLOSED_FORMS = ("generative", "mixed", "pooled")
 INIT_NAMES = ("auto", *CLOSED_FORMS, "identity", "pca", "lda", "random")
+
+#: Samples sorted by class, centred and scaled; their class codes; weights of mean one.
+Samples: TypeAlias = tuple[FloatArray, IntArray, FloatArray]
+#: Indices of training samples and of held-out samples.
+Folds: TypeAlias = list[tuple[IntArray, IntArray]]
 
 
 class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
@@ -63,7 +77,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     The minimum of this objective overfits if features are many or correlated. By default the
     minimisation therefore starts from a metric in closed form, moves in the space of that metric,
-    and stops after a number of iterations; left-out samples select both the start and this number.
+    and stops after a number of iterations; held-out samples select both the start and this number.
     ``early_stopping=False`` minimises the objective itself.
 
     Parameters
@@ -81,7 +95,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         The initial metric. It selects the target neighbours and starts the minimisation.
 
         - ``"auto"``: for up to 50 classes the one of ``"generative"``, ``"mixed"`` and
-          ``"pooled"`` with the lowest nearest-neighbour error of left-out samples, or
+          ``"pooled"`` with the lowest nearest-neighbour error of held-out samples, or
           ``"generative"`` if ``early_stopping=False`` or with more than about 5000 samples;
           ``"lda"`` for more classes;
         - ``"generative"``: :class:`GenerativeMetric` with its defaults;
@@ -110,9 +124,9 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         violations more.
     early_stopping : bool, default=True
         Whether to select the number of iterations, and the initial metric of ``init="auto"``, by
-        the nearest-neighbour error of left-out samples, and to minimise in the space of the initial
-        metric. Fifths of the samples are left out in turn until 1000 samples have been left out. If
-        more than one fifth was left out, the result is the average of the metrics trained without
+        the nearest-neighbour error of held-out samples, and to minimise in the space of the initial
+        metric. Fifths of the samples are held out in turn until 1000 samples have been held out. If
+        more than one fifth was held out, the result is the average of the metrics trained without
         them and of that of all samples. ``False`` minimises the objective until convergence.
     max_iter : int, default=200
         Maximum number of iterations of L-BFGS, with or without early stopping.
@@ -152,9 +166,9 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         Name of the initial metric, which is selected if ``init="auto"``; None if `init` is an array
         or an estimator.
     validation_path_ : ndarray of shape (n_checkpoints, 2)
-        Numbers of iterations and error rates of the left-out samples after them, the mean over
+        Numbers of iterations and error rates of the held-out samples after them, the mean over
         votes of 1, 3 and 5 neighbours; without rows if ``early_stopping=False`` or if no sample
-        could be left out.
+        could be held out.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     n_features_in_ : int
@@ -173,7 +187,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     **Early stopping.** Along directions in which target neighbours hardly differ the metric can
     grow at no cost, and there the minimum of the objective fits the noise. Minimising in the space
     of the initial metric changes these directions last. The default of 11 iterations is replaced
-    by the number with the lowest left-out error only if that error is lower by more than its
+    by the number with the lowest held-out error only if that error is lower by more than its
     standard error. With few samples a metric varies with the samples it is trained on; the average
     with the metrics of the validation runs varies less. Its rank is reduced to `n_components` by
     the principal components of the samples in its space.
@@ -194,9 +208,9 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     samples and kept as an active set of pairs of at most 67 MB. The search is repeated after L
     has moved, and at the end: the minimisation is complete if no violated triplet is outside the
     set. With more pairs every evaluation searches, which takes longer but no more memory, and if
-    there are more than 16 times as many at the start, `fit` raises an error: classes that overlap
+    there are more than 32 times as many at the start, `fit` raises an error: classes that overlap
     so much have nothing to learn from single impostors. A search takes n_samples² products of
-    vectors, minutes beyond 100,000 samples; a warning tells so.
+    vectors: minutes beyond 100,000 samples.
 
     References
     ----------
@@ -219,6 +233,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     _parameter_rules: ClassVar[ParameterRules] = {
         "n_neighbors": [Interval(int, 1)],
+        "init": [*INIT_NAMES, ArrayRule("an array"), HasMethods(("fit",))],
         "push": [Interval(float, 0, 1)],
         "loss": ["hinge", "squared_hinge"],
         "early_stopping": [BOOLEAN],
@@ -285,20 +300,11 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             The fitted estimator.
         """
         resume_from = getattr(self, "components_", None) if self.warm_start else None
-        x, self.classes_, codes, weights = self._validate(X, y, sample_weight)
-        coordinates = Coordinates.of(x)
-        x = coordinates.apply(x)
+        data, self.classes_, coordinates = self._validate(X, y, sample_weight)
         with one_blas_thread():
-            folds = held_out_folds(codes) if self.early_stopping else []
-            init, metrics = self._select_init(x, codes, weights, folds)
-            n_iter, path, validated = int(self.max_iter), np.empty((0, 2)), []
-            if self.early_stopping:
-                runs = self._validation_runs(x, codes, weights, folds, init, metrics, coordinates)
-                # Eleven iterations, unless another number is better by more than a standard error.
-                n_iter, path, validated = select_n_iter(runs, 11, n_iter)
-            L, metric = self._start(init, x, codes, weights, coordinates)
-            objective = self._objective(x, codes, weights, L)
-            L = L * best_scale(objective, L)
+            folds = held_out_folds(data[1]) if self.early_stopping else []
+            init, inits = self._select_init(data, folds)
+            objective, L, metric = self._start(data, init, coordinates)
             if resume_from is not None:
                 if resume_from.shape != L.shape:
                     raise ValueError(
@@ -306,23 +312,24 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                         f"this fit needs {L.shape}. Fit with warm_start=False first."
                     )
                 L = resume_from * coordinates.scale
-            L, self.n_iter_ = self._minimize(objective, L, metric, n_iter, coordinates.scale)
-            if len(validated) > 1:
-                L = _factor(np.mean([*validated, L.T @ L], axis=0), len(L), x)
-                objective.exact(L)
+            iterates = minimize(objective, L, metric, self.tol)
+            runs = self._validation_runs(data, folds, inits, coordinates)
+            # Eleven iterations, unless another number is better by more than a standard error.
+            L, self.n_iter_, self.validation_path_ = train(
+                self, iterates, runs, data[0], coordinates.scale, default=11
+            )
+            objective.exact(L)
         self.components_ = L / coordinates.scale
         self.metric_ = self.components_.T @ self.components_
         self.objective_ = objective.value
         self.init_ = init if isinstance(init, str) else None
-        self.validation_path_ = path
         return self
 
     def _validate(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[AnyArray, AnyArray, IntArray, FloatArray | None]:
-        """Return samples sorted by class, the classes, their codes and weights of mean one."""
+    ) -> tuple[Samples, AnyArray, Coordinates]:
+        """Return the samples, the classes and the coordinates of the samples."""
         check_parameters(self)
-        check_init(self.init)
         if self.warm_start and self.early_stopping:
             raise ValueError(
                 "warm_start=True needs early_stopping=False: the number of iterations selected on "
@@ -330,190 +337,95 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             )
         x, labels, classes, codes = labelled_rows(self, form_points(X, self.preprocessor, self), y)
         check_n_components(self.n_components, x.shape[1])
-        weights = None
+        weights = np.ones(len(x))
         if sample_weight is not None:
             weights = check_weights(sample_weight, len(x))
             x, labels, weights = (a[weights > 0] for a in (x, labels, weights))
             classes, codes = encode_classes(labels, type(self).__name__)
-            weights = None if np.ptp(weights) == 0 else weights / weights.mean()
-        self._check_class_sizes(classes, codes)
-        if len(x) > 100_000:
-            warn_user(
-                f"LMNN compares all pairs of samples in each search for impostors, here "
-                f"{float(len(x)) ** 2:.1g}, which takes minutes, and searches several times. Fit on "
-                "at most 100000 samples, or use GenerativeMetric."
-            )
-        order = np.argsort(codes, kind="stable")
-        return x[order], classes, codes[order], _at(weights, order)
-
-    def _check_class_sizes(self, classes: AnyArray, codes: IntArray) -> None:
-        """Raise if there are no targets, and warn about classes with fewer than requested."""
-        if self.n_neighbors >= len(codes):
+        sizes = np.bincount(codes)
+        if self.n_neighbors >= len(x):
             raise ValueError(
-                f"n_neighbors must be less than the number of samples, {len(codes)}; got "
+                f"n_neighbors must be less than the number of samples, {len(x)}; got "
                 f"{self.n_neighbors}. Use fewer neighbors or more samples."
             )
-        sizes = np.bincount(codes)
         if sizes.max() == 1:
             raise ValueError(
                 "Every class has a single sample, so no sample has a target neighbour. LMNN needs "
                 "classes with at least 2 samples."
             )
-        small = np.flatnonzero(sizes <= self.n_neighbors)
-        if len(small):
-            named = f"Classes {classes[small].tolist()} have {sizes[small].tolist()} samples"
-            if len(small) > 20:
-                named = f"{len(small)} of {len(classes)} classes have {sizes[small].min()} to "
-                named += f"{sizes[small].max()} samples"
+        small = sizes <= self.n_neighbors
+        if small.any():
+            names, numbers = (reprlib.repr(a[small].tolist()) for a in (classes, sizes))
             warn_user(
-                f"{named}, too few for n_neighbors={self.n_neighbors} targets per sample: their "
-                "samples have fewer targets. Lower n_neighbors, or merge small classes.",
+                f"Classes {names} have {numbers} samples, too few for n_neighbors="
+                f"{self.n_neighbors} targets per sample: their samples have fewer targets. Lower "
+                "n_neighbors, or merge small classes."
             )
+        order = np.argsort(codes, kind="stable")
+        coordinates = Coordinates.of(x)
+        data = coordinates.apply(x[order]), codes[order], weights[order] / weights.mean()
+        return data, classes, coordinates
 
-    def _select_init(
-        self,
-        x: FloatArray,
-        codes: IntArray,
-        weights: FloatArray | None,
-        folds: list[tuple[IntArray, IntArray]],
-    ) -> tuple[Any, list[FloatArray]]:
+    def _select_init(self, data: Samples, folds: Folds) -> tuple[Any, list[Any]]:
         """Select the closed form of "auto" by the error of held-out samples, before any iteration.
 
-        Returns `init` and its metrics of the folds, if they were computed. The selection helps with
-        few samples only; with one fold it would take a third of the time of a fit.
+        Returns `init` for all samples and for each fold. The selection helps with few samples; with
+        a single fold it would take a third of the time of a fit.
         """
-        if not (isinstance(self.init, str) and self.init == "auto"):
-            return self.init, []
-        if codes[-1] >= 50:  # class covariances of few samples are poor, and take memory
-            return "lda", []
-        if len(folds) < 2:
-            return CLOSED_FORMS[0], []
-        errors = dict.fromkeys(CLOSED_FORMS, 0.0)
-        metrics: dict[str, list[FloatArray]] = {name: [] for name in CLOSED_FORMS}
-        for train, held_out in folds:
-            w = _at(weights, train)
-            found = closed_forms(CLOSED_FORMS, x[train], codes[train], w, self.n_jobs)
-            for name, metric in found.items():
-                L = _factor(metric, self.n_components, x[train], w)
-                wrong = vote_errors(L, x, codes, train, held_out, self.n_jobs)
-                errors[name] += float(wrong.sum() if weights is None else weights[held_out] @ wrong)
-                metrics[name].append(metric)
-        best = min(CLOSED_FORMS, key=errors.__getitem__)
-        if self.verbose:
-            print_progress("LMNN", f"initial metric {best!r}")
-        return best, metrics[best]
+        init, (x, codes, weights) = self.init, data
+        if isinstance(init, str) and init == "auto":
+            # Covariances of many classes with few samples are poor, and take memory.
+            init = "lda" if codes[-1] >= 50 else CLOSED_FORMS[0]
+            if codes[-1] < 50 and len(folds) > 1:
+                errors = dict.fromkeys(CLOSED_FORMS, 0.0)
+                inits: dict[str, list[FloatArray]] = {name: [] for name in CLOSED_FORMS}
+                for train_rows, held_out in folds:
+                    part = x[train_rows], codes[train_rows], weights[train_rows]
+                    for name, metric in closed_forms(part, self.n_jobs).items():
+                        inits[name].append(symmetric_root(metric))
+                        L, _ = start(inits[name][-1], part[0], part[2], self.n_components)
+                        wrong = vote_errors(L, x, codes, train_rows, held_out, self.n_jobs)
+                        errors[name] += float(weights[held_out] @ wrong)
+                init = min(CLOSED_FORMS, key=errors.__getitem__)
+                if self.verbose:
+                    print_progress("LMNN", f"initial metric {init!r}")
+                return init, inits[init]
+        return init, [init] * len(folds)
 
     def _validation_runs(
-        self,
-        x: FloatArray,
-        codes: IntArray,
-        weights: FloatArray | None,
-        folds: list[tuple[IntArray, IntArray]],
-        init: Any,
-        metrics: list[FloatArray],
-        coordinates: Coordinates,
-    ) -> Iterator[tuple[Iterator[FloatArray], Callable[[FloatArray], FloatArray], FloatArray]]:
+        self, data: Samples, folds: Folds, inits: list[Any], coordinates: Coordinates
+    ) -> Iterator[Run]:
         """Yield the iterates of each fold, and the errors and weights of its held-out samples."""
-        for number, (train, held_out) in enumerate(folds):
-            part = x[train], codes[train], _at(weights, train)
-            if metrics:
-                L, metric = start_from(metrics[number], self.n_components, part[0], part[2])
-            else:
-                L, metric = self._start(init, *part, coordinates)
-            objective = self._objective(*part, L)
-            iterates = minimize(objective, L * best_scale(objective, L), metric, self.tol)
-            errors = partial(
-                vote_errors, x=x, codes=codes, train=train, held_out=held_out, n_jobs=self.n_jobs
-            )
-            yield iterates, errors, np.ones(len(held_out)) if weights is None else weights[held_out]
+        x, codes, weights = data
+        for (rows, held_out), init in zip(folds, inits, strict=True):
+            part = x[rows], codes[rows], weights[rows]
+            iterates = minimize(*self._start(part, init, coordinates), self.tol)
+            options: Any = {"x": x, "codes": codes, "train": rows, "held_out": held_out}
+            errors = partial(vote_errors, **options, n_jobs=self.n_jobs)
+            yield iterates, errors, weights[held_out]
 
     def _start(
-        self,
-        init: Any,
-        x: FloatArray,
-        codes: IntArray,
-        weights: FloatArray | None,
-        coordinates: Coordinates,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Compute the initial factor and the metric in whose space the minimisation moves."""
-        n_components, n_features = self.n_components, x.shape[1]
-        if isinstance(init, str) and init not in ("identity", "random"):
-            if init in CLOSED_FORMS:
-                metric = closed_forms((init,), x, codes, weights, self.n_jobs)[init]
-            else:
-                metric = np.eye(n_features) if init == "pca" else whitening(x, codes, weights)
-            return start_from(metric, n_components, x, weights)
-        if isinstance(init, str):
-            shape = n_components or n_features, n_features
-            rng = check_random_state(self.random_state)
-            L = np.eye(*shape) if init == "identity" else rng.standard_normal(shape)
-        elif hasattr(init, "fit"):
-            L = _components_of(init, coordinates.restore(x), codes, weights, n_components)
-        else:
-            L = check_array(init, dtype=np.float64, input_name="init")
-            if n_components is not None and len(L) != n_components:
-                raise ValueError(
-                    f"init has {len(L)} rows, but n_components is {n_components}. Make them agree, "
-                    "or leave n_components at None."
-                )
-        check_factor(L, n_features)
-        L = L / np.abs(L).max()
-        return L, positive_definite(L.T @ L if len(L) == n_features else np.eye(n_features))
-
-    def _objective(
-        self, x: FloatArray, codes: IntArray, weights: FloatArray | None, L: FloatArray
-    ) -> Objective:
-        """Return the objective with the target neighbours under the initial metric."""
+        self, data: Samples, init: Any, coordinates: Coordinates
+    ) -> tuple[Objective, FloatArray, FloatArray]:
+        """Return the objective, its start L, and the metric in whose space the iterations move."""
+        x, codes, weights = data
+        if hasattr(init, "fit"):
+            init = components_of(init, coordinates.restore(x), codes, weights)
+        elif isinstance(init, str) and init in CLOSED_FORMS:
+            init = symmetric_root(closed_forms(data, self.n_jobs, init)[init])
+        elif isinstance(init, str) and init == "lda":
+            init = symmetric_root(whitening(x, codes, weights))
+        elif isinstance(init, str):
+            init = named_factor(init, x.shape[1], self.n_components, self.random_state)
+        L, metric = start(init, x, weights, self.n_components)
         k = min(int(self.n_neighbors), int(np.bincount(codes).max()) - 1)
         targets = target_neighbors(x @ L.T, codes, k)
-        push, loss = float(self.push), self.loss
-        return Objective(
-            x, codes, targets, push=push, loss=loss, weights=weights, n_jobs=self.n_jobs
-        )
-
-    def _minimize(
-        self,
-        objective: Objective,
-        start: FloatArray,
-        metric: FloatArray,
-        n_iter: int,
-        scale: float,
-    ) -> tuple[FloatArray, int]:
-        """Run the iterations, report them, and return the factor and their number."""
+        options: Any = {"push": self.push, "loss": self.loss, "n_jobs": self.n_jobs}
+        objective = Objective(x, codes, targets, weights, **options)
         if not self.early_stopping:
-            metric = inverse_scatter(objective.scatter)
-        objective.exact(start)
-        lowest, reason, L, done = objective.value, "converged", start, 0
-        for done, L in enumerate(minimize(objective, start, metric, float(self.tol))):
-            if done > 0 and self.verbose:
-                print_progress(
-                    "LMNN",
-                    f"iteration {done}: objective {objective.value:.6g}, "
-                    f"{objective.n_triplets} violated triplets",
-                )
-            if done > 0 and self.callback is not None and self.callback((L / scale).ravel(), done):
-                reason = "ended by the callback"
-                break
-            if done == n_iter:
-                reason = "stopped early" if self.early_stopping else "not converged"
-                break
-        objective.exact(L)
-        if objective.value > lowest:  # the last active set underestimated the objective
-            L = start
-            objective.exact(L)
-        if self.verbose:
-            print_progress(
-                "LMNN",
-                f"{reason}: objective {objective.value:.6g}, {done} iterations, "
-                f"{objective.n_calls} evaluations, {objective.n_searches} searches",
-            )
-        if reason == "not converged":
-            warn_user(
-                f"LMNN did not converge in max_iter={self.max_iter} iterations. Increase max_iter "
-                "or tol, or continue with warm_start=True.",
-                ConvergenceWarning,
-            )
-        return L, done
+            # In this space the minimisation is fastest: the pull is the squared norm of A, L = A·F.
+            metric = np.linalg.inv(positive_definite(objective.scatter, 1e-8))
+        return objective, L * best_scale(objective, L), metric
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -522,15 +434,15 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
 
 def minimize(
-    objective: Objective, L: FloatArray, metric: FloatArray, tol: float
-) -> Iterator[FloatArray]:
-    """Yield L and the factor after each iteration of L-BFGS in the space of a metric.
+    objective: Objective, start: FloatArray, metric: FloatArray, tol: float
+) -> Iterator[tuple[FloatArray, float]]:
+    """Yield the start and the factor after each iteration, with the objective.
 
     L-BFGS runs on the active set of impostors. After it ends, all are searched, and it runs again
     if violated triplets were missing, or if it ended at a kink of a hinge after some progress.
     """
-    yield L
-    scale = value = objective.exact(L)
+    L, scale = start, objective.exact(start)
+    yield L, objective.value
     if scale == 0:
         return
 
@@ -541,23 +453,14 @@ def minimize(
     value, decrease = 1.0, np.inf
     while True:
         before, believed = value, value
-        for L, ahead in lbfgs(evaluate, L, metric, tol):
-            decrease, believed = believed - ahead, ahead
-            yield L
+        for ahead, lower in lbfgs(evaluate, L, metric, tol):
+            L, decrease, believed = ahead, believed - lower, lower
+            yield L, objective.value
         value = objective.exact(L) / scale
         if value - believed > max(0.1 * tol, 1e-12):
             objective.max_movement /= 2
         elif min(decrease, before - value) <= tol:
             return
-
-
-def inverse_scatter(scatter: FloatArray) -> FloatArray:
-    """Invert the target scatter: in the space of this metric the minimisation is fastest."""
-    variance, U = np.linalg.eigh(scatter)
-    mean = float(variance.mean())
-    if not mean > 0:
-        return np.eye(len(scatter))
-    return np.asarray((U / np.maximum(variance / mean, 1e-8)) @ U.T)
 
 
 def vote_errors(
@@ -566,7 +469,7 @@ def vote_errors(
     codes: IntArray,
     train: IntArray,
     held_out: IntArray,
-    n_jobs: int | None = None,
+    n_jobs: int | None,
 ) -> FloatArray:
     """Return the fraction of wrong votes of 1, 3 and 5 neighbours for each held-out sample."""
     k = min(5, len(train))
@@ -576,137 +479,81 @@ def vote_errors(
     return np.asarray(wrong.mean(axis=1))
 
 
-# Initial metrics
-
-
-def check_init(init: Any) -> None:
-    """Raise a ValueError if `init` is not a known name, a 2D array or an estimator."""
-    if isinstance(init, str):
-        known = init in INIT_NAMES
-    elif hasattr(init, "fit"):
-        known = not isinstance(init, type)
-    else:
-        known = init is not None and np.ndim(init) == 2
-    if not known:
-        raise ValueError(
-            f"init must be one of {', '.join(map(repr, INIT_NAMES))}, an array of shape "
-            f"(n_components, n_features), or a metric such as GenerativeMetric(); got {init!r}."
-        )
-
-
-def check_factor(L: FloatArray, n_features: int) -> None:
-    """Raise a ValueError if a factor does not fit the features, or is zero or not finite."""
-    if L.shape[1] != n_features:
-        raise ValueError(
-            f"init is for samples with {L.shape[1]} features, but X has {n_features} features."
-        )
-    if len(L) > n_features:
-        raise ValueError(
-            f"init has {len(L)} rows, more than the {n_features} features of X. Remove some rows."
-        )
-    size = np.abs(L).max()
-    if not (np.isfinite(size) and size > 0):
-        raise ValueError(f"init must be finite and not all zero; its largest entry is {size}.")
-
-
-def closed_forms(
-    names: Sequence[str],
-    x: FloatArray,
-    codes: IntArray,
-    weights: FloatArray | None,
-    n_jobs: int | None,
-) -> dict[str, FloatArray]:
+def closed_forms(data: Samples, n_jobs: int | None, only: str = "mixed") -> dict[str, FloatArray]:
     """Compute metrics in closed form; "mixed" is the mean at equal mean squared distance."""
-    bases = {"generative": "identity", "pooled": "pooled"}
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # LMNN warns about small classes itself
-        for name, base in bases.items():
-            if name in names or "mixed" in names:
+        for name, base in {"generative": "identity", "pooled": "pooled"}.items():
+            if only in (name, "mixed"):
                 estimator = GenerativeMetric(base=base, n_jobs=n_jobs)
-                found[name] = estimator.fit(x, codes, weights).metric_
-    if "mixed" in names:
-        C = covariance(x, weights)
+                found[name] = estimator.fit(*data).metric_
+    if only == "mixed":
+        C = covariance(data[0], data[2])
         # Without any variance distances vanish, and the metrics are added as they are.
         found["mixed"] = np.sum([M / (float(np.vdot(M, C)) or 1.0) for M in found.values()], axis=0)
-    return {name: found[name] for name in names}
+    return found
 
 
-def whitening(x: FloatArray, codes: IntArray, weights: FloatArray | None = None) -> FloatArray:
+def whitening(x: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
     """Invert the pooled within-class covariance, shrunk by Ledoit and Wolf's rule.
 
     Memory does not grow with the number of classes. Without any scatter it is the identity.
     """
-    w = np.ones(len(x)) if weights is None else weights / weights.mean()
-    indicator = csr_array((w, codes, np.arange(len(x) + 1)))
+    indicator = csr_array((weights, codes, np.arange(len(x) + 1)))
     means = indicator.T @ x / indicator.sum(axis=0)[:, None]
-    residuals = x.copy()
-    for rows in row_chunks(len(x), 16 * x.shape[1]):
-        residuals[rows] -= means[codes[rows]]
-        residuals[rows] *= np.sqrt(w[rows, None])
-    variance, U = np.linalg.eigh(ledoit_wolf(residuals, assume_centered=True)[0])
-    if not variance[-1] > 0:
-        return np.eye(x.shape[1])
-    return np.asarray((U * (variance.mean() / np.maximum(variance, 1e-8 * variance.mean()))) @ U.T)
+    residuals = (x - means[codes]) * np.sqrt(weights / weights.mean())[:, None]
+    pooled = ledoit_wolf(residuals, assume_centered=True)[0]
+    return np.linalg.inv(positive_definite(pooled, 1e-8))
 
 
-def start_from(
-    metric: FloatArray, n_components: int | None, x: FloatArray, weights: FloatArray | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return a factor of a metric whose largest entry is one, and the metric, positive definite."""
-    L = _factor(metric, n_components, x, weights)
-    check_factor(L, x.shape[1])
-    return L / np.abs(L).max(), positive_definite(metric)
-
-
-def positive_definite(metric: FloatArray) -> FloatArray:
-    """Divide a metric by its largest entry and raise its eigenvalues if it is singular."""
-    eigenvalues, U = np.linalg.eigh(metric / np.abs(metric).max())
-    return np.asarray((U * np.maximum(eigenvalues, 1e-12 * eigenvalues[-1])) @ U.T)
-
-
-def covariance(x: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """Compute the weighted covariance of samples."""
-    return np.atleast_2d(np.cov(x, rowvar=False, ddof=0, aweights=weights))
-
-
-def _factor(
-    metric: FloatArray, n_components: int | None, x: FloatArray, weights: FloatArray | None = None
-) -> FloatArray:
-    """Return the root of a metric, or its leading principal components of the samples."""
-    if n_components is None or n_components == len(metric):
-        return symmetric_root(metric)
-    return rank_limited_factor(metric, n_components, covariance(x, weights))
-
-
-def _components_of(
-    init: Any,
-    X: FloatArray,
-    codes: IntArray,
-    weights: FloatArray | None,
-    n_components: int | None,
-) -> FloatArray:
-    """Return `components_` of an estimator, fitted if necessary, with its rank reduced."""
-    fitted = init
+def components_of(init: Any, X: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
+    """Return `components_` of an estimator, fitted if necessary."""
     if not hasattr(init, "components_"):
-        weighted = weights is not None and has_fit_parameter(init, "sample_weight")
+        weighted = has_fit_parameter(init, "sample_weight")
         options = {"sample_weight": weights} if weighted else {}
-        fitted = clone(init).fit(X, codes, **options)
-    if not hasattr(fitted, "components_"):
+        init = clone(init).fit(X, codes, **options)
+    if not hasattr(init, "components_"):
         raise ValueError(
             f"init={init!r} has no components_ after fit. Pass a metric that has them, such as "
             "GenerativeMetric(), or the factor as an array."
         )
-    L = check_array(fitted.components_, dtype=np.float64, input_name="init.components_")
-    if n_components is None or len(L) == n_components or L.shape[1] != X.shape[1]:
-        return np.asarray(L)
-    if len(L) < n_components:
+    return np.asarray(init.components_)
+
+
+def named_factor(
+    init: str, n_features: int, n_components: int | None, random_state: Any
+) -> FloatArray:
+    """Return the factor "identity", "random" or, before its rank is reduced, "pca"."""
+    shape = n_components or n_features, n_features
+    if init == "random":
+        return check_random_state(random_state).standard_normal(shape)
+    return np.eye(*(shape if init == "identity" else (n_features, n_features)))
+
+
+def start(
+    init: ArrayLike, x: FloatArray, weights: FloatArray, n_components: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return a factor with the rank reduced, and the metric in whose space iterations move."""
+    F, n_features = check_array(init, dtype=np.float64, input_name="init"), x.shape[1]
+    if F.shape[1] != n_features or not (n_components or 1) <= len(F) <= n_features or not F.any():
         raise ValueError(
-            f"n_components is {n_components}, but components_ of init has {len(L)} rows. Pass at "
-            "most this number."
+            f"init must be a matrix with {n_features} columns, the features of X, and "
+            f"{n_components or 1} to {n_features} rows, not all zero; got shape {F.shape}. Change "
+            "init or n_components."
         )
-    L = L / np.abs(L).max()
-    return rank_limited_factor(L.T @ L, n_components, covariance(X, weights))
+    F = F / np.abs(F).max()
+    L = F if n_components is None else factor(F.T @ F, n_components, x, weights)
+    whole = len(F) == n_features
+    return L, positive_definite(F.T @ F if whole else np.eye(n_features), 1e-12)
+
+
+def positive_definite(matrix: FloatArray, floor: float) -> FloatArray:
+    """Divide a matrix by its mean eigenvalue and raise those below `floor`; replace zero by I."""
+    eigenvalues, U = np.linalg.eigh(matrix / (np.abs(matrix).max() or 1.0))
+    if not eigenvalues[-1] > 0:
+        return np.eye(len(matrix))
+    return np.asarray((U * np.maximum(eigenvalues / eigenvalues.mean(), floor)) @ U.T)
 
 
 def best_scale(objective: Objective, L: FloatArray) -> float:
@@ -738,8 +585,3 @@ def best_scale(objective: Objective, L: FloatArray) -> float:
     # If the sum of all gaps is too small, the minimum is at zero, where the gradient vanishes.
     place = int(np.searchsorted(share * np.cumsum(u), wanted))
     return float(1 / np.sqrt(u[min(place, len(u) - 1)]))
-
-
-def _at(weights: FloatArray | None, rows: IntArray) -> FloatArray | None:
-    """Return the weights of some samples; None stands for equal weights."""
-    return None if weights is None else weights[rows]

@@ -6,6 +6,7 @@ the earlier and of the later sample, and serves as sample and impostor in both d
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Literal
 
 import numpy as np
@@ -22,8 +23,6 @@ Loss = Literal["hinge", "squared_hinge"]
 #: searches, and beyond 32 times as many an iteration takes minutes.
 MAX_PAIRS = 2**23
 MAX_VISITED_PAIRS = 32 * MAX_PAIRS
-#: Pairs of several strips of samples are evaluated together up to this number.
-PAIRS_AT_A_TIME = 2**17
 #: Columns whose products with a strip of samples stay in the processor's cache.
 TILE_COLUMNS = 1024
 
@@ -131,16 +130,15 @@ def lmnn_objective(
     (1.875, array([[2.75]]))
     """
     order = np.argsort(codes, kind="stable")
-    place = np.argsort(order)
-    weights = None if sample_weight is None else sample_weight[order]
+    weights = np.ones(len(X)) if sample_weight is None else sample_weight
     objective = Objective(
         np.ascontiguousarray(X[order]),
         codes[order],
-        place[targets[order]],
+        np.argsort(order)[targets[order]],
+        weights[order],
         push=push,
         loss=loss,
-        weights=weights,
-        width=0.0,
+        width=1e-200,
         n_jobs=n_jobs,
     )
     return objective(L)
@@ -149,10 +147,9 @@ def lmnn_objective(
 class Objective:
     """The objective of samples sorted by class, as a function of L, with an active set of pairs.
 
-    A call returns value and gradient with hinges smoothed over `width`; `value` and `n_triplets`
-    are the plain objective and the number of violated triplets of the last call. A call at L
-    searches all pairs of samples, unless L is near the L of the last search: then it visits the
-    pairs found there, and the value is a lower bound.
+    A call returns value and gradient with hinges smoothed over `width`; `value` is the plain
+    objective of the last call. A call at L searches all pairs of samples, unless L is near the L of
+    the last search: then it visits the pairs found there, and the value is a lower bound.
     """
 
     def __init__(
@@ -160,54 +157,55 @@ class Objective:
         X: FloatArray,
         codes: IntArray,
         targets: IntArray,
+        weights: FloatArray,
         *,
         push: float,
         loss: Loss,
-        weights: FloatArray | None = None,
         width: float = 3e-3,
         n_jobs: int | None = None,
     ) -> None:
-        self.X, self.targets, self.push, self.loss = X, targets, push, loss
-        self.weights, self.width, self.n_jobs = weights, width, n_jobs
+        self.X, self.targets, self.weights = X, targets, weights
+        self.push, self.loss, self.width, self.n_jobs = push, loss, width, n_jobs
+        self.is_weighted = bool((weights != 1).any())
         self.class_ends = np.cumsum(np.bincount(codes))[codes]
-        self.scatter = target_scatter(X, targets, weights)
+        self.scatter = np.zeros((X.shape[1], X.shape[1]))  # of the differences to the targets
+        for rows in row_chunks(len(X), 16 * X.shape[1]):
+            for column in targets[rows].T:
+                e = X[rows] - X[column]
+                self.scatter += (e * weights[rows, None]).T @ e
         self.gram = X.T @ X
-        self.value, self.n_triplets = np.nan, 0
-        self.n_calls = self.n_searches = 0
+        self.value, self.n_searches = np.nan, 0
         #: Relative movement of the samples up to which the active set is used.
         self.max_movement = 0.03
+        #: The active set: indices of the earlier and of the later samples, in parts.
         self.pairs: list[tuple[IntArray, IntArray]] | None = None
         self.searched_at, self.radius2, self.is_crowded = np.empty((0, 0)), np.empty(0), False
         strips = row_chunks(len(X), 16 * len(X), max_rows=512)
         # Tasks for threads; their number does not depend on n_jobs.
-        edges = row_chunks(len(strips), 1, max_rows=-(-len(strips) // 64))
-        self.tasks = [strips[part] for part in edges]
+        parts = row_chunks(len(strips), 1, max_rows=-(-len(strips) // 128))
+        self.tasks = [strips[part] for part in parts]
 
     def __call__(self, L: FloatArray) -> tuple[float, FloatArray]:
         """Return the value with smoothed hinges, and its gradient."""
-        self.n_calls += 1
-        Z = self.X @ L.T
-        pull = self.target_distances(Z)
-        reach = 1 + pull
-        farthest = reach.max(axis=1)
-        if self._is_near(L, farthest):
-            loss, smooth, n_triplets, pulled, pushed, product = self._visit(Z, reach)
-        else:
-            loss, smooth, n_triplets, pulled, pushed, product = self._search(L, Z, reach, farthest)
-        # Rounding can make trace(L S Lᵀ) negative if L is large and S nearly singular.
-        pull = np.maximum(pull, 0.0)
-        near = float(pull.sum() if self.weights is None else self.weights @ pull.sum(axis=1))
-        # XᵀAX + its transpose, where the rows of A sum to zero, so D has the sums of its columns.
-        degree = np.bincount(self.targets.ravel(), pulled.ravel(), len(Z)) - pushed
-        for rows in row_chunks(len(Z), 24 * self.X.shape[1]):
+        self.Z = self.X @ L.T
+        self.norm2 = np.einsum("ij,ij->i", self.Z, self.Z)
+        pull = self.target_distances(self.Z)
+        self.reach = 1 + pull
+        self.farthest = self.reach.max(axis=1)
+        sums = self._visit() if self._is_near(L) else self._search(L)
+        loss, smooth, pulled, pushed, half = sums
+        # XᵀAX; the rows of A sum to zero, so D has the sums of its columns.
+        degree = np.bincount(self.targets.ravel(), pulled.ravel(), len(self.X)) - pushed
+        for rows in row_chunks(len(self.X), 24 * self.X.shape[1]):
             R = (degree[rows, None] / 2) * self.X[rows]
             for j, column in enumerate(self.targets[rows].T):
                 R -= pulled[rows, j, None] * self.X[column]
-            product += self.X[rows].T @ R
-        G = (1 - self.push) * self.scatter + self.push * (product + product.T)
-        self.value = (1 - self.push) * near + self.push * float(loss)
-        self.n_triplets = int(n_triplets)
-        return (1 - self.push) * near + self.push * float(smooth), 2 * L @ G
+            half += self.X[rows].T @ R
+        G = (1 - self.push) * self.scatter + self.push * (half + half.T)
+        # Not trace(L S Lᵀ), which rounding can make negative if S is nearly singular.
+        near = (1 - self.push) * float(self.weights @ np.maximum(pull, 0.0).sum(axis=1))
+        self.value = near + self.push * float(loss)
+        return near + self.push * float(smooth), 2 * L @ G
 
     def exact(self, L: FloatArray) -> float:
         """Search all pairs at L and return the value with smoothed hinges."""
@@ -217,153 +215,107 @@ class Objective:
     def target_distances(self, Z: FloatArray) -> FloatArray:
         """Compute squared distances to the targets; minus infinity marks a missing target."""
         own = np.arange(len(Z))
-        columns = [
-            np.where(column == own, -np.inf, pair_distances(Z, own, column))
-            for column in self.targets.T
-        ]
+        columns = [np.where(j == own, -np.inf, pair_distances(Z, own, j)) for j in self.targets.T]
         return np.column_stack(columns)
 
-    def _is_near(self, L: FloatArray, farthest: FloatArray) -> bool:
+    def _is_near(self, L: FloatArray) -> bool:
         """Return whether samples are near those of the last search, and no margin exceeds it."""
         if self.pairs is None:
             return False
         # The sum of |Lx|² over the samples is the trace of L XᵀX Lᵀ.
-        moved, size = (
-            float(np.vdot(A @ self.gram, A)) for A in (L - self.searched_at, self.searched_at)
-        )
-        return moved <= self.max_movement**2 * size and bool((farthest <= self.radius2).all())
+        matrices = L - self.searched_at, self.searched_at
+        moved, size = (float(np.vdot(A @ self.gram, A)) for A in matrices)
+        return moved <= self.max_movement**2 * size and bool((self.farthest <= self.radius2).all())
 
     def _threads(self, n_products: float) -> int | None:
         """Return `n_jobs`, or 1 if starting threads takes longer than the products."""
         return self.n_jobs if n_products * self.X.shape[1] > 2e8 else 1
 
-    def _visit(self, Z: FloatArray, reach: FloatArray) -> list[AnyArray]:
+    def _visit(self) -> list[AnyArray]:
         """Sum over the pairs of the active set."""
-        norm2 = np.einsum("ij,ij->i", Z, Z)
-        pairs: list[tuple[IntArray, IntArray]] = self.pairs or []
-        jobs = self._threads(8.0 * sum(len(rows) for rows, _ in pairs))
-        totals: list[AnyArray] = self._no_sums()
-        for sums in map_chunks(lambda pair: self._sums(Z, norm2, reach, *pair), pairs, jobs):
-            totals = [a + b for a, b in zip(totals, sums, strict=True)]
-        return totals
+        pairs = self.pairs or []
+        n_jobs = self._threads(8.0 * sum(len(rows) for rows, _ in pairs))
+        return reduce(_add, map_chunks(lambda part: self._sums(*part), pairs, n_jobs))
 
-    def _search(
-        self, L: FloatArray, Z: FloatArray, reach: FloatArray, farthest: FloatArray
-    ) -> list[AnyArray]:
+    def _search(self, L: FloatArray) -> list[AnyArray]:
         """Sum over all pairs of samples within a radius, which become the active set."""
-        self.radius2 = farthest
+        self.searched_at, self.radius2 = L.copy(), self.farthest
         if not self.is_crowded:
             # A slack around the reach; a larger one for outliers, whose reach changes most.
-            rest = farthest - np.median(farthest[np.isfinite(farthest)])
-            self.radius2 = farthest + 0.5 + 0.2 * np.maximum(rest, 0.0)
-        self.searched_at, norm2 = L.copy(), np.einsum("ij,ij->i", Z, Z)
-        points, bounds = search_points(Z, norm2, self.radius2)
+            rest = self.farthest - np.median(self.farthest[np.isfinite(self.farthest)])
+            self.radius2 = self.farthest + 0.5 + 0.2 * np.maximum(rest, 0.0)
+        points, bounds = search_points(self.Z, self.norm2, self.radius2)
 
-        def of_task(strips: list[slice]) -> tuple[list[AnyArray], list[tuple[IntArray, IntArray]]]:
-            sums, found, waiting, n_waiting = self._no_sums(), [], [], 0
-            for strip in strips:
-                waiting.append(impostors(points, bounds, self.class_ends[strip], strip))
-                n_waiting += len(waiting[-1][0])
-                if n_waiting > PAIRS_AT_A_TIME or strip is strips[-1]:
-                    rows, others = (np.concatenate(a) for a in zip(*waiting, strict=True))
-                    part = self._sums(Z, norm2, reach, rows, others)
-                    sums = [a + b for a, b in zip(sums, part, strict=True)]
-                    found.append((rows, others))
-                    waiting, n_waiting = [], 0
-            return sums, found
+        def of_task(strips: list[slice]) -> tuple[list[AnyArray], tuple[IntArray, IntArray]]:
+            found = [impostors(points, bounds, self.class_ends[rows], rows) for rows in strips]
+            rows, others = (np.concatenate(part) for part in zip(*found, strict=True))
+            return self._sums(rows, others), (rows, others)
 
-        totals, kept, n_pairs = self._no_sums(), [], 0
-        for sums, found in map_chunks(of_task, self.tasks, self._threads(float(len(Z)) ** 2)):
-            totals = [a + b for a, b in zip(totals, sums, strict=True)]
-            n_pairs += sum(len(rows) for rows, _ in found)
-            kept = kept + found if n_pairs <= MAX_PAIRS else []
+        totals: list[AnyArray] = []
+        kept, n_pairs = [], 0
+        for sums, pairs in map_chunks(of_task, self.tasks, self._threads(float(len(self.X)) ** 2)):
+            totals = _add(totals, sums) if totals else sums
+            n_pairs += len(pairs[0])
+            kept = [*kept, pairs] if n_pairs <= MAX_PAIRS else []
             if self.n_searches == 0 and n_pairs > MAX_VISITED_PAIRS:
                 raise ValueError(
-                    f"LMNN visits every impostor in every iteration. {len(Z)} samples have more "
-                    f"than {MAX_VISITED_PAIRS:.2g} pairs of a sample and an impostor, because the "
-                    "classes overlap. Fit on some of the classes or samples, use fewer neighbors, "
-                    "or use GenerativeMetric, which needs no impostors."
+                    f"LMNN visits every impostor in every iteration. {len(self.X)} samples have "
+                    f"more than {MAX_VISITED_PAIRS:.2g} pairs of a sample and an impostor, because "
+                    "the classes overlap. Fit on some of the classes or samples, use fewer "
+                    "neighbors, or use GenerativeMetric, which needs no impostors."
                 )
         self.n_searches += 1
         self.is_crowded = n_pairs > MAX_PAIRS
         self.pairs = None if self.is_crowded else kept
         return totals
 
-    def _no_sums(self) -> list[AnyArray]:
-        """Return zeros of the shapes that `_sums` returns."""
-        n, D = self.X.shape
-        zeros = np.zeros(self.targets.shape), np.zeros(n), np.zeros((D, D))
-        return [np.zeros(()), np.zeros(()), np.zeros((), int), *zeros]
-
-    def _sums(
-        self,
-        Z: FloatArray,
-        norm2: FloatArray,
-        reach: FloatArray,
-        rows: IntArray,
-        others: IntArray,
-    ) -> list[AnyArray]:
+    def _sums(self, rows: IntArray, others: IntArray) -> list[AnyArray]:
         """Sum over the triplets whose sample and impostor are one of the pairs, in either order.
 
-        Returns the loss, the smoothed loss, the number of violated triplets, the slopes of the
-        loss summed over impostors and over samples, and XᵀBX with the slopes B of the pairs.
+        Returns the loss, the smoothed loss, the slopes of the loss summed over impostors and over
+        samples, and XᵀBX with the slopes B of the pairs.
         """
-        loss, smooth, n_triplets, pulled, pushed, product = self._no_sums()
-        if not len(rows):
-            return [loss, smooth, n_triplets, pulled, pushed, product]
-        farthest = reach.max(axis=1)
-        d = distances_of_pairs(Z, norm2, rows, others)
-        active = d < np.maximum(farthest[rows], farthest[others])
+        n_samples, reach = len(self.X), self.reach
+        d = distances_of_pairs(self.Z, self.norm2, rows, others)
+        active = d < np.maximum(self.farthest[rows], self.farthest[others])
         rows, others, d = rows[active], others[active], d[active]
-        w = None if self.weights is None else self.weights[rows] * self.weights[others]
+        w = self.weights[rows] * self.weights[others] if self.is_weighted else 1.0
+        loss = smooth = 0.0
+        pulled, pushed = np.zeros(reach.shape), np.zeros(n_samples)
         total = np.zeros(len(d))
         for samples, partners in ((rows, others), (others, rows)):
             slopes = np.zeros(len(d))
             for j in range(reach.shape[1]):
                 hinge = np.maximum(reach[samples, j] - d, 0.0)
-                n_triplets += np.count_nonzero(hinge)
                 slope, plain, rounded = hinge_loss(hinge, self.loss, self.width, w)
                 loss += plain
                 smooth += rounded
                 slopes += slope
-                pulled[:, j] += np.bincount(samples, slope, len(Z))
-            pushed += np.bincount(partners, slopes, len(Z))
+                pulled[:, j] += np.bincount(samples, slope, n_samples)
+            pushed += np.bincount(partners, slopes, n_samples)
             total += slopes
-        return [
-            loss,
-            smooth,
-            n_triplets,
-            pulled,
-            pushed,
-            product_of_pairs(self.X, rows, others, total),
-        ]
+        product = product_of_pairs(self.X, rows, others, total)
+        return [loss, smooth, pulled, pushed, product]
 
 
-def target_scatter(X: FloatArray, targets: IntArray, weights: FloatArray | None) -> FloatArray:
-    """Compute the weighted scatter of the differences between samples and their targets."""
-    total = np.zeros((X.shape[1], X.shape[1]))
-    for rows in row_chunks(len(X), 16 * X.shape[1]):
-        for column in targets[rows].T:
-            e = X[rows] - X[column]
-            total += e.T @ e if weights is None else (e * weights[rows, None]).T @ e
-    return total
+def _add(totals: list[AnyArray], sums: list[AnyArray]) -> list[AnyArray]:
+    """Add two lists of arrays."""
+    return [a + b for a, b in zip(totals, sums, strict=True)]
 
 
 def hinge_loss(
-    hinge: FloatArray, loss: Loss, width: float, weights: FloatArray | None
+    hinge: FloatArray, loss: Loss, width: float, weights: FloatArray | float
 ) -> tuple[FloatArray, float, float]:
     """Return the weighted slope of each hinge, the loss, and the loss with smoothed hinges."""
     if loss == "squared_hinge":
-        slope = 2 * hinge if weights is None else 2 * weights * hinge
-        value = float(slope @ hinge) / 2
-        return slope, value, value
+        slope = 2 * weights * hinge
+        return slope, float(slope @ hinge) / 2, float(slope @ hinge) / 2
     # A parabola over the smoothing width, then a line of slope one.
-    slope = np.minimum(hinge / width, 1.0) if width > 0 else (hinge > 0).astype(float)
+    slope = np.minimum(hinge / width, 1.0)
     rounded = hinge - (width / 2) * slope
-    if weights is None:
-        return slope, float(hinge.sum()), float(slope @ rounded)
-    slope *= weights
-    return slope, float(weights @ hinge), float(slope @ rounded)
+    slope = weights * slope
+    plain = hinge.sum() if isinstance(weights, float) else weights @ hinge
+    return slope, float(plain), float(slope @ rounded)
 
 
 def pair_distances(Z: FloatArray, a: IntArray, b: IntArray) -> FloatArray:
@@ -384,6 +336,8 @@ def rounding_error(Z: FloatArray, dtype: type) -> float:
 
 def block_of_pairs(rows: IntArray, others: IntArray) -> tuple[slice, slice] | None:
     """Return the block that contains the pairs, if a matrix product over it is faster than them."""
+    if not len(rows):
+        return None
     block = slice(rows[0], rows[-1] + 1), slice(others.min(), others.max() + 1)
     size = int(block[0].stop - block[0].start) * int(block[1].stop - block[1].start)
     return block if size < 40 * len(rows) and 8 * size <= 2 * CHUNK_BYTES else None
@@ -407,11 +361,9 @@ def product_of_pairs(
     X: FloatArray, rows: IntArray, others: IntArray, weights: FloatArray
 ) -> FloatArray:
     """Compute XᵀBX, where the sparse matrix B has a weight for each of the pairs."""
-    if not len(rows):
-        return np.zeros((X.shape[1], X.shape[1]))
     block = block_of_pairs(rows, others)
     if block is None:
-        first, last = int(rows[0]), int(rows[-1]) + 1
+        first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
         edges = np.searchsorted(rows, np.arange(first, last + 1))
         B = csr_array((weights, others, edges), shape=(last - first, len(X)))
         return np.asarray(X[first:last].T @ (B @ X))

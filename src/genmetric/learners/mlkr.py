@@ -6,17 +6,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state
 
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
-from genmetric._text import print_progress
-from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._typing import ArrayLike, FloatArray
 from genmetric._validation import (
     BOOLEAN,
     CALLABLE,
@@ -30,15 +27,18 @@ from genmetric._validation import (
     check_weights,
     form_points,
     numeric_targets,
-    warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import symmetric_root
 from genmetric.learners._regression_metric import GenerativeRegressionMetric
-from genmetric.learners.early_stopping import held_out_folds, lbfgs, select_n_iter
+from genmetric.learners.early_stopping import Run, held_out_folds, lbfgs, train
 from genmetric.learners.generative import GenerativeMetric
-from genmetric.learners.lmnn import check_factor, start_from
+from genmetric.learners.lmnn import named_factor, start
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
+
+#: Samples, centred and scaled; targets of mean zero and variance one; weights.
+Samples: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 
 
 class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
@@ -52,7 +52,7 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     At the minimum the metric overfits if the target is noisy. By default the minimisation therefore
     starts from a metric in closed form, moves in the space of that metric, and stops after a number
-    of iterations selected on left-out samples. ``early_stopping=False`` minimises the objective
+    of iterations selected on held-out samples. ``early_stopping=False`` minimises the objective
     itself.
 
     Parameters
@@ -74,8 +74,8 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         early stopping they are multiplied by twice that scale if the error is lower after 50
         iterations from there.
     early_stopping : bool, default=True
-        Whether to select the number of iterations by the error of left-out samples. Fifths of the
-        samples are left out in turn until 1000 samples have been left out. ``False`` minimises the
+        Whether to select the number of iterations by the error of held-out samples. Fifths of the
+        samples are held out in turn until 1000 samples have been held out. ``False`` minimises the
         leave-one-out error until convergence.
     max_iter : int, default=1000
         Maximum number of iterations of L-BFGS, with or without early stopping.
@@ -109,7 +109,7 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         Number of iterations of L-BFGS, at least one even if early stopping keeps the initial
         metric.
     validation_path_ : ndarray of shape (n_checkpoints, 2)
-        Numbers of iterations and mean squared errors of the left-out samples after them, divided by
+        Numbers of iterations and mean squared errors of the held-out samples after them, divided by
         the variance of y; without rows if ``early_stopping=False`` or if no sample could be left
         out.
     n_features_in_ : int
@@ -130,10 +130,10 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     **Early stopping.** With few or noisy samples per feature the minimum overfits: the
     leave-one-out error of the training samples is low, but the metric predicts worse than the one
-    it starts from. The minimisation works in the space of the initial metric, and the left-out
+    it starts from. The minimisation works in the space of the initial metric, and the held-out
     samples are predicted by kernel regression from the others. The initial metric is replaced by
-    the one after the number of iterations with the lowest left-out error only if that error is
-    lower by more than its standard error. The left-out parts have equal fractions of every quantile
+    the one after the number of iterations with the lowest held-out error only if that error is
+    lower by more than its standard error. The held-out parts have equal fractions of every quantile
     slice of y and do not depend on sample weights, so weighted and repeated samples may select
     different numbers.
 
@@ -229,115 +229,68 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 f"targets of standard deviation {spread:.2g}. Check y."
             )
         coordinates = Coordinates.of(x)
-        x, z = coordinates.apply(x), (targets - center) / spread
+        data = coordinates.apply(x), (targets - center) / spread, weights
         with one_blas_thread():
-            n_iter, path = int(self.max_iter), np.empty((0, 2))
-            if self.early_stopping:
-                # The closed form is kept unless iterations are clearly better.
-                runs = self._validation_runs(x, z, weights, coordinates.scale)
-                n_iter, path, _ = select_n_iter(runs, 0, n_iter)
-            L, done, converged = self._minimize(x, z, weights, coordinates.scale, n_iter)
-            error = mlkr_objective(L, x, z, sample_weight=weights, n_jobs=self.n_jobs)[0]
+            iterates = self._iterates(data, coordinates.scale)
+            runs = self._validation_runs(data, coordinates.scale)
+            L, done, self.validation_path_ = train(self, iterates, runs, data[0], coordinates.scale)
+            error, _ = mlkr_objective(L, *data[:2], sample_weight=weights, n_jobs=self.n_jobs)
         self.components_ = L / coordinates.scale
         self.metric_ = self.components_.T @ self.components_
         self.loo_error_ = error / weights.sum() * spread**2
         self.n_iter_ = max(1, done)  # scikit-learn's checks require one
-        self.validation_path_ = path
-        if not (converged or self.early_stopping):
-            warn_user(
-                f"MLKR did not converge in max_iter={self.max_iter} iterations. Increase max_iter "
-                "or tol.",
-                ConvergenceWarning,
-            )
         return self
 
-    def _validation_runs(
-        self, x: FloatArray, z: FloatArray, weights: FloatArray, scale: float
-    ) -> Iterator[tuple[Iterator[FloatArray], Callable[[FloatArray], FloatArray], FloatArray]]:
+    def _validation_runs(self, data: Samples, scale: float) -> Iterator[Run]:
         """Yield the iterates of each fold, and the errors and weights of its held-out samples."""
+        x, y, weights = data
         # Equal fractions of every slice of the target are held out.
-        n_slices = int(np.clip(len(z) // 40, 2, 6))
-        slices = np.empty(len(z), int)
-        slices[np.argsort(z, kind="stable")] = np.arange(len(z)) * n_slices // len(z)
+        n_slices = int(np.clip(len(y) // 40, 2, 6))
+        slices = np.empty(len(y), int)
+        slices[np.argsort(y, kind="stable")] = np.arange(len(y)) * n_slices // len(y)
         for train, held_out in held_out_folds(slices):
-            if np.ptp(z[train]) > 0:
-                iterates = self._iterates(x[train], z[train], weights[train], scale)
-                errors = partial(
-                    _squared_errors, x=x, z=z, weights=weights, train=train, held_out=held_out
-                )
-                yield iterates, errors, weights[held_out]
+            if np.ptp(y[train]) > 0:
+                part = x[train], y[train], weights[train]
+                errors = partial(_squared_errors, part=part, x=x[held_out], y=y[held_out])
+                yield self._iterates(part, scale), errors, weights[held_out]
 
-    def _minimize(
-        self, x: FloatArray, z: FloatArray, weights: FloatArray, scale: float, n_iter: int
-    ) -> tuple[FloatArray, int, bool]:
-        """Run the iterations and report them; return L, their number and whether they converged."""
-        for done, L in enumerate(self._iterates(x, z, weights, scale)):
-            if done > 0 and self.verbose:
-                print_progress("MLKR", f"iteration {done}")
-            if done > 0 and self.callback is not None and self.callback((L / scale).ravel(), done):
-                return L, done, True
-            if done == n_iter:
-                return L, done, False
-        return L, done, True
-
-    def _iterates(
-        self, x: FloatArray, z: FloatArray, weights: FloatArray, scale: float
-    ) -> Iterator[FloatArray]:
-        """Yield the start and the factor after each iteration."""
-        L, metric = self._start(x, z, weights)
-        total = float(weights.sum())
+    def _iterates(self, data: Samples, scale: float) -> Iterator[tuple[FloatArray, float]]:
+        """Yield the start and the factor after each iteration, with the relative error."""
+        x, y, weights = data
+        init = self.init
+        if isinstance(init, str) and init == "auto":
+            init = symmetric_root(self._closed_form(data))
+        elif isinstance(init, str):
+            init = named_factor(init, x.shape[1], self.n_components, self.random_state)
+        L, metric = start(init, x, weights, self.n_components)
 
         def evaluate(L: FloatArray) -> tuple[float, FloatArray]:
-            found = mlkr_objective(L, x, z, sample_weight=weights, n_jobs=self.n_jobs)
-            return found[0] / total, found[1] / total
+            found = mlkr_objective(L, x, y, sample_weight=weights, n_jobs=self.n_jobs)
+            return found[0] / weights.sum(), found[1] / weights.sum()
 
         if not isinstance(self.init, str):
-            L = L * scale
+            L = L * (scale * np.abs(self.init).max())
         else:
-            L = L * best_bandwidth_scale(L, x, z, weights)
+            L = L * best_bandwidth_scale(L, x, y, weights)
             if not self.early_stopping:
                 # A kernel that is narrower at the start often leads to a lower minimum.
-                n_trial = min(50, int(self.max_iter))
-                trials = [
-                    (list(islice(lbfgs(evaluate, s * L, metric, self.tol), n_trial))[-1][1], s)
-                    for s in (1.0, 2.0)
-                ]
-                L = L * min(trials)[1]
-        yield L
-        for L, _ in lbfgs(evaluate, L, metric, self.tol):
-            yield L
+                starts = L, 2 * L
+                trials = [islice(lbfgs(evaluate, start, metric, self.tol), 50) for start in starts]
+                L = starts[int(np.argmin([min(value for _, value in trial) for trial in trials]))]
+        yield L, evaluate(L)[0]
+        yield from lbfgs(evaluate, L, metric, self.tol)
 
-    def _start(
-        self, x: FloatArray, z: FloatArray, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Compute the initial factor, up to its scale, and the metric that iterations stay near."""
-        n_features = x.shape[1]
-        shape = self.n_components or n_features, n_features
-        metric = np.eye(n_features)
-        if not isinstance(self.init, str):
-            L = check_array(self.init, dtype=np.float64, input_name="init")
-            check_factor(L, n_features)
-            if self.n_components is not None and len(L) != self.n_components:
-                raise ValueError(
-                    f"init has {len(L)} rows, but n_components is {self.n_components}. Make them "
-                    "agree, or leave n_components at None."
-                )
-            return L, metric
-        if self.init == "random":
-            return check_random_state(self.random_state).standard_normal(shape), metric
-        if self.init == "identity":
-            return np.eye(*shape), metric
-        if self.init == "auto":
-            closed_form: Any = GenerativeRegressionMetric(
+    def _closed_form(self, data: Samples) -> FloatArray:
+        """Compute the metric in closed form, for two classes if y has two distinct values."""
+        x, y, weights = data
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Classes .* have a single", UserWarning)
+            if ((y == y.min()) | (y == y.max())).all():
+                return GenerativeMetric(n_jobs=self.n_jobs).fit(x, y == y.max(), weights).metric_
+            estimator = GenerativeRegressionMetric(
                 n_jobs=self.n_jobs, random_state=self.random_state
             )
-            labels: AnyArray = z
-            if ((z == z.min()) | (z == z.max())).all():
-                closed_form, labels = GenerativeMetric(n_jobs=self.n_jobs), z == z.max()
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Classes .* have a single", UserWarning)
-                metric = closed_form.fit(x, labels, sample_weight=weights).metric_
-        return start_from(metric, self.n_components, x, weights)
+            return estimator.fit(x, y, sample_weight=weights).metric_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -404,15 +357,13 @@ def mlkr_objective(
     with np.errstate(divide="ignore"):
         log_w, log_copies = np.log(w), np.log(np.maximum(w - 1, 0.0))
 
-    def of_chunk(rows: slice) -> tuple[float, FloatArray, FloatArray, FloatArray]:
-        own = np.arange(rows.start, rows.stop)
-        local = np.arange(len(own))
+    def of_chunk(rows: slice) -> tuple[float, FloatArray]:
+        own, local = np.arange(rows.start, rows.stop), np.arange(rows.stop - rows.start)
         s = 2 * Z[rows] @ Z.T
         s -= norms
         s -= norms[rows, None]
         np.minimum(s, 0.0, out=s)
-        if sample_weight is not None:
-            s += log_w
+        s += log_w
         # Without copies the sample itself does not contribute.
         s[local, own] = log_copies[own]
         s -= s.max(axis=1, keepdims=True)
@@ -423,49 +374,33 @@ def mlkr_objective(
         s *= y - predicted[:, None]
         s *= (-2 * w[rows] * residuals)[:, None]
         s[local, own] = 0.0  # a distance of zero for every L
-        value = float(w[rows] @ residuals**2)
-        # The sums of the rows vanish only with the copies of the sample included.
-        return value, s.sum(axis=1), s.sum(axis=0), np.vstack([s @ Z, s.T @ Z[rows]])
+        gradient = (s.sum(axis=0)[:, None] * Z - s.T @ Z[rows]).T @ X
+        gradient += (s.sum(axis=1)[:, None] * Z[rows] - s @ Z).T @ X[rows]
+        return float(w[rows] @ residuals**2), 2 * gradient
 
-    total, diagonal, product = 0.0, np.zeros(len(X)), np.zeros_like(Z)
     chunks = row_chunks(len(X), 40 * len(X))
-    for rows, found in zip(chunks, map_chunks(of_chunk, chunks, n_jobs), strict=True):
-        value, row_sums, column_sums, products = found
-        total += value
-        diagonal += column_sums
-        diagonal[rows] += row_sums
-        n_rows = rows.stop - rows.start
-        product[rows] += products[:n_rows]
-        product += products[n_rows:]
-    gradient = 2 * (diagonal[:, None] * Z - product).T @ X
-    return total, gradient
+    values, gradients = zip(*map_chunks(of_chunk, chunks, n_jobs), strict=True)
+    return sum(values), np.sum(gradients, axis=0)
 
 
-def best_bandwidth_scale(L: FloatArray, x: FloatArray, z: FloatArray, weights: FloatArray) -> float:
+def best_bandwidth_scale(L: FloatArray, x: FloatArray, y: FloatArray, weights: FloatArray) -> float:
     """Select the number s with the lowest leave-one-out error of s·L, on at most 1000 samples."""
     kept = np.unique(np.linspace(0, len(x) - 1, min(1000, len(x))).astype(int))
-    x, z, weights = x[kept], z[kept], weights[kept]
+    x, y, weights = x[kept], y[kept], weights[kept]
     Z = x @ L.T
     Z -= np.average(Z, axis=0, weights=weights)
     unit = 2 * float(np.average(np.einsum("ij,ij->i", Z, Z), weights=weights))
     scales = np.sqrt(2.0 ** np.arange(-2, 13) / (unit or 1.0))
-    errors = [mlkr_objective(s * L, x, z, sample_weight=weights)[0] for s in scales]
+    errors = [mlkr_objective(s * L, x, y, sample_weight=weights)[0] for s in scales]
     return float(scales[int(np.argmin(errors))])
 
 
-def _squared_errors(
-    L: FloatArray,
-    x: FloatArray,
-    z: FloatArray,
-    weights: FloatArray,
-    train: IntArray,
-    held_out: IntArray,
-) -> FloatArray:
-    """Return the squared error of kernel regression for each held-out sample."""
-    Z, queries = x[train] @ L.T, x[held_out] @ L.T
-    offset = np.log(weights[train]) - np.einsum("ij,ij->i", Z, Z)
+def _squared_errors(L: FloatArray, part: Samples, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the squared error of kernel regression from `part` for each held-out sample."""
+    Z, queries = part[0] @ L.T, x @ L.T
+    offset = np.log(part[2]) - np.einsum("ij,ij->i", Z, Z)
     predicted = [
-        softmax(2 * queries[rows] @ Z.T + offset, axis=1) @ z[train]
-        for rows in row_chunks(len(queries), 32 * len(Z))
+        softmax(2 * queries[rows] @ Z.T + offset, axis=1) @ part[1]
+        for rows in row_chunks(len(x), 32 * len(Z))
     ]
-    return np.asarray((np.concatenate(predicted) - z[held_out]) ** 2)
+    return np.asarray((np.concatenate(predicted) - y) ** 2)

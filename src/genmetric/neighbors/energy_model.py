@@ -47,7 +47,8 @@ class EnergyModel:
     """Training samples and parameters that determine the energies of new samples.
 
     Use :meth:`of` to build one, and :func:`dataclasses.replace` for other parameters with the same
-    samples: any `n_neighbors` up to the number of targets, any `margin`, `push` and form.
+    samples: any `n_neighbors` up to the number of targets, any `margin`, `push` and `energy`. A
+    model that was built for "difference" has no targets, and no other form.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ from genmetric._neighbors import nearest_neighbors
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._text import import_optional
 from genmetric._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
-from genmetric._unit_vectors import unit_vectors
+from genmetric._unit_vectors import directions
 from genmetric._validation import (
     BOOLEAN,
     N_JOBS,
@@ -40,8 +40,6 @@ from genmetric._validation import (
 )
 from genmetric.density.coordinates import Coordinates
 from genmetric.neighbors.metric_space import refuse_distant
-
-_ZERO_ADVICE = 'Drop them, or use metric="euclidean".'
 
 
 class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -198,7 +196,7 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             raise ValueError(
                 f"n_lists={self.n_lists} is more than the {len(x)} samples. Use fewer, or None."
             )
-        x = unit_vectors(x, advice=_ZERO_ADVICE) if self.metric == "cosine" else x
+        x = directions(x) if self.metric == "cosine" else x
         self._fit_metric, self.n_samples_fit_ = self.metric, len(x)
         self._coordinates = Coordinates.of(x)
         self._rows = np.empty_like(x)
@@ -285,7 +283,7 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         queries = self._rows
         if not own:
             x = query_rows(self, X)
-            x = unit_vectors(x, advice=_ZERO_ADVICE) if self._fit_metric == "cosine" else x
+            x = directions(x) if self._fit_metric == "cosine" else x
             queries = self._coordinates.apply(x)
             refuse_distant(queries, 1e15)
         distances, indices = self._search(queries, k + own)
