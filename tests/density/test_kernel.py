@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.neighbors import KernelDensity
 
 from genmetric.density.kernel import fit_rate, kernel_sums
 
@@ -88,21 +87,6 @@ def test_initial_grid_finds_the_larger_of_two_maxima():
     fit = fit_rate(z, z, point_weights=w, weights=w, own=np.arange(len(z)))
     rates = np.exp(np.linspace(-6, 16, 15))
     assert naive_likelihood(z, fit.rate) >= max(naive_likelihood(z, r) for r in rates) - 1e-2
-
-
-def test_the_rate_agrees_with_cross_validation_of_scikit_learn(rng):
-    z = rng.standard_normal((120, 2)) @ np.diag([1.0, 3.0])
-    w = np.ones(len(z))
-    fit = fit_rate(z, z, point_weights=w, weights=w, own=np.arange(len(z)))
-    h = 1 / np.sqrt(2 * fit.rate)
-    scores = []
-    for width in (0.8 * h, h, 1.25 * h):
-        left_out = [
-            KernelDensity(bandwidth=width).fit(np.delete(z, i, axis=0)).score(z[i : i + 1])
-            for i in range(len(z))
-        ]
-        scores.append(sum(left_out))
-    assert np.argmax(scores) == 1
 
 
 def test_held_out_samples_select_the_rate(rng):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import dblquad, quad
+from scipy.integrate import quad
 from scipy.spatial import cKDTree
 
 from genmetric.density import ClassGaussians
@@ -42,21 +42,6 @@ def test_asymptotic_error_in_one_dimension(naive, rng, priors):
     found = asymptotic_error(models, X, None if priors is None else np.log(q))
     # The terms of the mean are at most 1/2.
     assert abs(found - exact) < 4 * 0.5 / np.sqrt(len(X))
-
-
-def test_asymptotic_error_equals_equation_4_in_two_dimensions(naive, rng):
-    models = random_models(rng, 2, 2)
-
-    def integrand(y, x):
-        at = np.array([x, y])
-        p1, p2 = (
-            naive.density(at, m, S) for m, S in zip(models.means, models.covariances, strict=True)
-        )
-        return p1 * p2 / (p1 + p2) if p1 + p2 > 1e-290 else 0.0
-
-    exact = dblquad(integrand, -14, 14, -14, 14, epsabs=1e-4, epsrel=1e-4)[0]
-    X, _ = draw(models, 100_000, rng)
-    assert abs(asymptotic_error(models, X) - exact) < 4 * 0.5 / np.sqrt(len(X)) + 1e-4
 
 
 def test_density_bias_is_the_integrand_of_equation_5(naive, rng):
