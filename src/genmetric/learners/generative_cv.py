@@ -1,10 +1,9 @@
-"""GenerativeMetricCV: an average of generative metrics, weighted by their cross-validated scores."""
+"""GenerativeMetricCV: generative metrics averaged with weights from their cross-validation."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby, product
 from typing import Any, ClassVar, NamedTuple
 
@@ -41,15 +40,12 @@ from genmetric._validation import (
     warn_user,
 )
 from genmetric._validation import ArrayLike as AnyArrayLike
-from genmetric.density._factored_statistics import FactoredStatistics
-from genmetric.density._scaling import Scaling
-from genmetric.density._statistics import class_statistics
-from genmetric.density._whitening import fourth_moments
-from genmetric.geometry._factor import symmetric_root
-from genmetric.geometry._local import interpolate
-from genmetric.learners._fitting import base_coordinates, plan_fit
-from genmetric.learners._generative import GenerativeMetric
-from genmetric.learners._specification import FitSpecification
+from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import symmetric_root
+from genmetric.geometry.local import interpolate
+from genmetric.geometry.sums import sum_local_metrics
+from genmetric.learners.class_models import fit_models
+from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 
 #: Least number of samples that the average of a candidate on a split runs over, if available.
@@ -120,14 +116,14 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         that of the mean over splits. Not available with ``cv=None``.
     max_queries : int, default=2000
         Maximum number of samples to classify in all splits together; beyond it a random subset is
-        used. Candidates average the local metrics of about as many samples (at least 256 per
-        split), while their class models, and the final metrics, use all samples. Larger values
-        make the scores more reliable and slower.
+        used. Candidates average the local metrics of about as many samples (at least 256), while
+        their class models, and the best candidate in the end, use all samples. Larger values make
+        the scores more reliable and slower.
     max_references : int, default=20000
         Maximum number of samples to search neighbours among; beyond it a random subset is used.
         Larger values make the scores more reliable and slower. If the subset would have fewer than
         10 samples per class on average, whole classes are drawn, and the candidates are scored on
-        these classes only; the final metrics use all.
+        these classes only; the final metric uses all.
     n_jobs : int, default=None
         Number of threads; ``None`` uses the number of `metric`. The result is the same, bit for
         bit, for every number.
@@ -306,7 +302,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self.classes_ = self.best_estimator_.classes_
         with one_blas_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            factor = self._average(template, grid, samples)
+            factor = self._average(template, grid, samples, basis, rng)
         self._select_n_neighbors(x @ factor.T, codes, weight[kept], k)
         self.components_ = factor if basis is None else _lifted(factor, basis)
         self.metric_ = self.components_.T @ self.components_
@@ -333,7 +329,8 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features, n_features)
             Local metrics of `best_estimator_`.
         """
-        return self.best_estimator_.local_metrics(X)
+        found: FloatArray = self.best_estimator_.local_metrics(X)
+        return found
 
     def _template(self, rng: np.random.RandomState) -> GenerativeMetric:
         """Return the metric with all parameters that the candidates share."""
@@ -395,7 +392,8 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             fixed_classes = self.metric is not None and self.metric.priors is not None
             if len(rows) > limits[1] and not fixed_classes:
                 rows = _whole_classes(codes, limits[1], rng)
-            return _own_splits(codes, rows, self.cv, *limits, rng)
+            n_folds = None if self.cv is None else int(self.cv)
+            return _own_splits(codes, rows, n_folds, *limits, rng)
         if hasattr(self.cv, "split"):
             given = None if groups is None else groups[kept]
             pairs = [
@@ -474,26 +472,27 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self.candidate_weights_ = candidate_weights(means, error)
 
     def _average(
-        self, template: GenerativeMetric, grid: list[dict[str, Any]], samples: Samples
+        self,
+        template: GenerativeMetric,
+        grid: list[dict[str, Any]],
+        samples: Samples,
+        basis: FloatArray | None,
+        rng: np.random.RandomState,
     ) -> FloatArray:
         """Return a factor of the average of the candidates, fitted on all samples."""
-        x, codes, weight, share = samples
-        template = clone(template).set_params(preprocessor=None)
-        if AnyArrayLike().accepts(template.combination):
-            template.set_params(combination=share / weight)
-        covariance = np.cov(x.T, aweights=weight, bias=True).reshape(x.shape[1], -1)
-        fitted: dict[Any, FloatArray] = {}
-        factors = []
-        for c in np.flatnonzero(self.candidate_weights_):
-            params = grid[c]
-            key = tuple(params.values())[:-1]  # all but n_components
-            if key not in fitted:
-                fitted[key] = _fitted_factor(template, params, x, codes, weight)
-            factors.append(reduced_factor(fitted[key], params["n_components"], covariance))
-        weights = self.candidate_weights_[self.candidate_weights_ > 0]
+        x, _, weight, _ = samples
+        every, best = np.arange(len(x)), self.best_index_
+        averaged = _draw(every, max(self.max_queries, MIN_AVERAGED), rng)
+        kept = np.flatnonzero(self.candidate_weights_).tolist()
+        chosen = [best, *(c for c in kept if c != best)]
+        fitted = [] if basis is not None else [self.best_estimator_.components_]
+        missing = [grid[c] for c in chosen[len(fitted) :]]
+        split = Split(every, averaged, every, every)
+        factors = fitted + list(_candidate_factors(template, missing, samples, split))
         dimensions = [params["n_components"] for params in grid]
         n_components = None if None in dimensions else max(dimensions)
-        return average_factor(factors, weights, covariance, n_components)
+        weights = self.candidate_weights_[chosen]
+        return average_factor(factors, weights, _covariance(x, weight), n_components)
 
     def _select_n_neighbors(
         self, z: FloatArray, codes: IntArray, weight: FloatArray, k: IntArray
@@ -506,9 +505,12 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         by_number = np.array([self.cv_results_[f"test_score_k{number}"] for number in k])
         total = by_number @ self.candidate_weights_
         if self.scoring is None:
-            limits = {"max_queries": self.max_queries, "max_references": self.max_references}
-            own = None if (weight == 1).all() else weight
-            found = select_n_neighbors(z, codes, k, **limits, n_jobs=self.n_jobs, sample_weight=own)
+            limits: dict[str, Any] = {
+                "max_queries": self.max_queries,
+                "max_references": self.max_references,
+            }
+            limits |= {"n_jobs": self.n_jobs, "sample_weight": _unless_one(weight)}
+            found = select_n_neighbors(z, codes, k, **limits)
             total = total - found.errors
         place = int(np.round(total, 12).argmax())
         self.best_score_ = float(by_number[place, self.best_index_])
@@ -605,20 +607,25 @@ def average_factor(
     scales = np.sqrt(weights * sizes[weights.argmax()] / sizes)
     stack = np.concatenate([scale * L for scale, L in zip(scales, factors, strict=True)])
     if n_components is not None:
-        return reduced_factor(np.linalg.qr(stack, mode="r"), n_components, covariance)
+        return reduced_factor(np.linalg.qr(stack)[1], n_components, covariance)
     # The symmetric root in units of the standard deviations of the features.
     units = np.sqrt(np.diag(covariance))
     units[units == 0] = 1.0
-    _, roots, axes = np.linalg.svd(np.linalg.qr(stack * units, mode="r"), full_matrices=False)
+    _, roots, axes = np.linalg.svd(np.linalg.qr(stack * units)[1], full_matrices=False)
     return np.asarray((axes.T * roots) @ axes / units)
 
 
 # Coordinates
 
 
+def _covariance(x: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the covariance of weighted samples."""
+    return np.cov(x.T, aweights=weight, bias=True).reshape(x.shape[1], -1)
+
+
 def _working_coordinates(x: AnyArray) -> tuple[FloatArray, FloatArray | None]:
     """Return centred and scaled samples, and the basis of their span if it was used."""
-    z = Scaling.of(x).apply(x)
+    z = Coordinates.of(x).apply(x)
     if len(z) > z.shape[1]:
         return z, None
     _, sizes, axes = np.linalg.svd(z, full_matrices=False)
@@ -700,7 +707,7 @@ def _own_splits(
     if n_folds is None:
         averaged = _draw(rows, max(max_queries, MIN_AVERAGED), rng)
         return [Split(rows, averaged, queries, _draw(rows, max_references, rng))]
-    n_folds = min(int(n_folds), int(counts.max()))
+    n_folds = min(n_folds, int(counts.max()))
     folds = np.full(len(codes), -1)
     folds[rows] = deal_folds(codes[rows], n_folds, rng)
     references = _draw(rows, max_references, rng)
@@ -734,7 +741,7 @@ def _given_splits(
     if not found:
         raise ValueError("cv yields no splits. Use a splitter with at least one split.")
     whole = (weight == np.floor(weight)).all() and weight.sum() <= max(max_references, len(weight))
-    splits = []
+    splits: list[Split] = []
     for train, test in (tuple(part[part >= 0] for part in pair) for pair in found):
         if len(np.unique(codes[train])) < 2:
             raise ValueError(
@@ -788,7 +795,7 @@ def _candidate_factors(
     """Yield a factor of every candidate metric; those with the same average share it."""
     x, codes, weight, _ = samples
     rows = split.train
-    covariance = np.cov(x[rows].T, aweights=weight[rows], bias=True).reshape(x.shape[1], -1)
+    covariance = _covariance(x[rows], weight[rows])
     groups = [
         (key, list(members))
         for key, members in groupby(
@@ -821,48 +828,50 @@ def _fitted_factor(
 ) -> FloatArray:
     """Return the factor of a candidate with all dimensions that is fitted by itself."""
     metric = clone(template).set_params(**{**params, "n_components": None}, preprocessor=None)
-    metric.fit(x, codes, None if (weight == 1).all() else weight)
-    return metric.components_
+    factor: FloatArray = metric.fit(x, codes, _unless_one(weight)).components_
+    return factor
 
 
 def _candidate_averages(
     template: GenerativeMetric,
-    settings: list[tuple[str, str, Any, bool]],
+    settings: list[tuple[Any, Any, Any, bool]],
     samples: Samples,
     split: Split,
-) -> Iterator[tuple[Scaling, FloatArray]]:
+) -> Iterator[tuple[Coordinates, FloatArray]]:
     """Yield coordinates and mean local metric there for each setting, on the training part.
 
     A setting is a base, a normalization, a shrinkage, and whether the metric is learned; if not,
     the mean is the identity. The class statistics are computed once.
     """
     x, codes, weight, share = samples
-    rows = split.train
+    rows, averaged = split.train, split.averaged
     present, own_codes = np.unique(codes[rows], return_inverse=True)
-    own_x, own_weight = x[rows], None if (weight[rows] == 1).all() else weight[rows]
-    scaling = Scaling(np.zeros(x.shape[1]), 1.0)
-    parameters = {**template.get_params(deep=False), "n_components": None}
-    if template.priors is not None:
-        parameters["priors"] = np.asarray(template.priors)[present]
-    compute: Any = class_statistics
-    if FitSpecification.of(parameters).allows_factors and FactoredStatistics.saves_memory(
-        np.bincount(own_codes), x.shape[1]
-    ):
-        compute = FactoredStatistics.of
-    stats = compute(own_x, own_codes, len(present), frame=scaling, sample_weight=own_weight)
-
-    def fourth(frame: Scaling, inside: Any) -> FloatArray:
-        return fourth_moments(own_x, own_codes, inside.mean, frame, sample_weight=own_weight)
-
+    log_priors = check_priors(template.priors, int(codes.max()) + 1)
     for base, normalization, shrinkage, learned in settings:
-        chosen = {"base": base, "normalization": normalization, "shrinkage": shrinkage}
-        spec = FitSpecification.of({**parameters, **chosen})
-        frame, inside = base_coordinates(spec, scaling, stats, fourth)
-        if not learned:
-            yield frame, np.eye(x.shape[1])
-            continue
-        in_memory = None if spec.class_models.streams else (own_x, own_codes, own_weight)
-        plan = plan_fit(spec, frame, inside, present, len(split.averaged), in_memory)
-        given = None if (share[split.averaged] == 1).all() else share[split.averaged]
-        total = plan.metric_sum(x[split.averaged], given)
-        yield replace(frame), total.mean()
+        coordinates, _, _, models = fit_models(
+            *(x[rows], own_codes, present, _unless_one(weight[rows])),
+            base=base,
+            shrinkage=shrinkage,
+            class_model=template.class_model,
+            allow_low_rank=template.solver == "auto",
+            rng=check_random_state(template.random_state),
+            n_jobs=template.n_jobs,
+        )
+        mean = np.eye(x.shape[1])
+        if learned:
+            total = sum_local_metrics(
+                *(models, x[averaged], coordinates),
+                weights=_unless_one(share[averaged]),
+                log_priors=None if log_priors is None else log_priors[present],
+                normalization=normalization,
+                solver=template.solver,
+                tol=template.class_tol,
+                n_jobs=template.n_jobs,
+            )
+            mean = total.mean()
+        yield coordinates, mean
+
+
+def _unless_one(weight: FloatArray) -> FloatArray | None:
+    """Return weights, or None if all are one, which is faster and understood by every estimator."""
+    return None if (weight == 1).all() else weight
