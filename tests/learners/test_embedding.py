@@ -134,7 +134,7 @@ def test_pair_score_tells_pairs_apart(embeddings):
     assert np.mean(scores[~same] < 0) > 0.9
     with pytest.raises(ValueError, match="expected an array of shape"):
         adapter.pair_score(X)
-    with pytest.raises(ValueError, match="The pairs have 5 features"):
+    with pytest.raises(ValueError, match="X has 5 features, but EmbeddingAdapter is expecting 12"):
         adapter.pair_score(np.ones((3, 2, 5)))
 
 

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_array, check_random_state
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._parallel import one_blas_thread, row_chunks
-from genmetric._text import import_optional
+from genmetric._parallel import one_blas_thread
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import (
     BOOLEAN,
@@ -31,8 +30,6 @@ from genmetric._validation import (
     check_weights,
     codes_among,
     encode_classes,
-    form_points,
-    query_rows,
     refuse_lazy,
 )
 from genmetric.learners.embedding_selection import (
@@ -40,9 +37,10 @@ from genmetric.learners.embedding_selection import (
     named_parameters,
     select_parameters,
 )
-from genmetric.learners.mahalanobis import linear_layer
 from genmetric.learners.two_covariance import (
+    UnitVectorMapMixin,
     axis_lengths,
+    check_size,
     common_mean,
     discriminant_axes,
     log_likelihood_ratio,
@@ -62,7 +60,7 @@ def _can_stream(adapter: EmbeddingAdapter) -> bool:
     return adapter.metric is None or hasattr(adapter.metric, "partial_fit")
 
 
-class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
     r"""A learned linear map of embeddings, from unit vectors to unit vectors.
 
     Embeddings of texts, images or voices are usually compared by the cosine of their angle. The
@@ -372,41 +370,6 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self._streaming = True
         return self
 
-    def transform(self, X: ArrayLike) -> AnyArray:
-        """Map samples to the learned space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            Mapped samples, of unit length if `normalize`; float32 if X is.
-        """
-        check_is_fitted(self, "components_")
-        return self._outputs(query_rows(self, X))
-
-    def pair_distance(self, pairs: ArrayLike) -> FloatArray:
-        """Return the Euclidean distance between the outputs of the two samples of each pair.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features)
-            Pairs of samples.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs,)
-            Distances; with `normalize` the root of two minus twice the cosine similarity.
-        """
-        parts = [
-            np.linalg.norm(self._outputs(a) - self._outputs(b), axis=1)
-            for a, b in self._pairs(pairs)
-        ]
-        return np.concatenate(parts)
-
     @available_if(_has_default_map)  # type: ignore[untyped-decorator]
     def pair_score(self, pairs: ArrayLike) -> FloatArray:
         """Return the log-likelihood ratio that the samples of each pair are of one class.
@@ -430,52 +393,9 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         # Axes of length zero have the ratio zero, and no part in the score.
         lengths = np.where(lengths > 0, lengths, 1.0)
         axes = self.components_.T / lengths
-        parts = [
-            log_likelihood_ratio(self._centred(a) @ axes, self._centred(b) @ axes, self._ratios)
-            for a, b in self._pairs(pairs)
-        ]
-        return np.concatenate(parts)
-
-    def to_torch(self, *, dtype: str = "float32") -> Any:
-        """Return the map as layers of torch (``pip install "genmetric[torch]"``).
-
-        Parameters
-        ----------
-        dtype : {"float32", "float64"}, default="float32"
-            Type of the weights.
-
-        Returns
-        -------
-        torch.nn.Module
-            With `normalize` a :class:`torch.nn.Sequential` of :class:`torch.nn.RMSNorm`,
-            :class:`torch.nn.Linear` and :class:`torch.nn.RMSNorm`, otherwise the linear layer
-            only, on the CPU. The output is that of `transform`, except that missing values are not
-            errors.
-        """
-        check_is_fitted(self, "components_")
-        if not self.normalize:
-            return linear_layer(self.components_, self.bias_, dtype)
-        # RMSNorm divides by the length over sqrt(D), so this factor is part of the weights.
-        n_components, n_features = self.components_.shape
-        linear = linear_layer(self.components_ / np.sqrt(n_features), self.bias_, dtype)
-        torch = import_optional("torch", "torch")
-        kind = getattr(torch, dtype)
-        before = torch.nn.RMSNorm(n_features, eps=1e-30, elementwise_affine=False, dtype=kind)
-        after = torch.nn.RMSNorm(n_components, eps=1e-30, dtype=kind)
-        with torch.no_grad():
-            after.weight.fill_(1 / np.sqrt(n_components))
-        after.weight.requires_grad_(False)
-        return torch.nn.Sequential(before, linear, after)
-
-    @property
-    def bias_(self) -> AnyArray:
-        r"""Offset :math:`-L\mu` of the linear map, shape (n_components,)."""
-        bias = -(self.components_.astype(float) @ self._mean)
-        return np.asarray(bias.astype(self.components_.dtype))
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
+        x, index = self._pair_rows(pairs)
+        z = self._centred(x) @ axes
+        return log_likelihood_ratio(z, index, self._ratios)
 
     def _training_samples(self, X: Any, y: Any, *, reset: bool = True) -> tuple[AnyArray, AnyArray]:
         """Validate samples and labels, and scale the samples."""
@@ -485,15 +405,7 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if self.metric is None and labels.dtype.kind == "f":
             with _many_classes():
                 check_class_labels(labels, type(self).__name__)
-        if self.normalize:
-            return unit_vectors(x), labels
-        size = max(float(x.max()), -float(x.min()))
-        if size and not 1e-100 <= size <= 1e100:
-            raise ValueError(
-                f"X has values of size {size:g}, whose squares leave the range of float64. Multiply "
-                "X by a constant, or use normalize=True."
-            )
-        return x, labels
+        return unit_vectors(x) if self.normalize else check_size(x), labels
 
     def _set_default_map(self, stats: EmbeddingStatistics) -> None:
         """Select parameters, and set the map and its attributes."""
@@ -555,34 +467,9 @@ class EmbeddingAdapter(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self._mean, self.mean_ = mean, mean.astype(dtype)
         self.n_samples_seen_ = total
 
-    def _centred(self, x: AnyArray) -> AnyArray:
-        """Scale samples if `normalize`, and subtract the mean."""
-        x = unit_vectors(x) if self.normalize else x
-        return np.asarray(x - self.mean_.astype(x.dtype, copy=False))
-
-    def _outputs(self, x: AnyArray) -> AnyArray:
-        """Map validated samples."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            z = self._centred(x) @ self.components_.T.astype(x.dtype, copy=False)
-        return unit_vectors(z) if self.normalize else cast_finite(z, x.dtype, "Images")
-
-    def _pairs(self, pairs: ArrayLike) -> Iterator[tuple[AnyArray, AnyArray]]:
-        """Yield the first and the second samples of validated pairs, in chunks."""
-        check_is_fitted(self, "components_")
-        formed = form_points(pairs, None, self, per_tuple=2)
-        formed = check_array(formed, dtype=FLOATS, allow_nd=True, ensure_2d=False)
-        if formed.shape[2] != self.n_features_in_:
-            raise ValueError(
-                f"The pairs have {formed.shape[2]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        for rows in row_chunks(len(formed), 64 * self.n_features_in_):
-            yield formed[rows, 0], formed[rows, 1]
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
