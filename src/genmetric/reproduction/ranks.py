@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import chi2, friedmanchisquare, rankdata, studentized_range
 from scipy.stats import f as f_distribution
 
-from genmetric._text import import_text
+from genmetric._text import import_optional
 from genmetric._typing import ArrayLike, FloatArray
 
 Mark = Literal["", "better", "worse"]
@@ -249,7 +249,7 @@ def critical_difference_diagram(ranking: Ranking) -> Any:
     k = len(order)
     half = -(-k // 2)
     height = 1.3 + 0.26 * half
-    figure = import_text("matplotlib.figure", "report").Figure(
+    figure = import_optional("matplotlib.figure", "report").Figure(
         figsize=(7, height), layout="constrained"
     )
     ax = figure.subplots()
