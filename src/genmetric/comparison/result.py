@@ -1,0 +1,375 @@
+"""The result of a comparison: one record per method, and one of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from genmetric._text import did_you_mean, import_optional
+from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric.comparison.methods import ALIASES, METHODS, Task
+from genmetric.comparison.scoring import SCORINGS, Scoring
+from genmetric.comparison.text import comparison_dict, comparison_html, comparison_lines
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """Losses and times of one method, one entry per fold.
+
+    Attributes
+    ----------
+    key : str
+        Key in :data:`genmetric.comparison.METHODS`.
+    name : str
+        Label: "Euclidean distance", "generative metric".
+    errors : ndarray of shape (n_folds,)
+        Loss on the test samples of each fold, lower is better: the error rate with
+        ``scoring="error"``. Empty if the method was skipped. Methods that are slow have the folds of
+        the first repetition only.
+    fit_seconds, predict_seconds : ndarray of shape (n_folds,)
+        Time to fit, including the selection of parameters, and to predict the test samples.
+    parameters : tuple of dict
+        Parameters selected on the training samples of each fold, for example
+        ``{"n_neighbors": 5}``.
+    note : str
+        Reason why the method was skipped.
+    confusion : ndarray of shape (n_classes, n_classes) or None
+        Number of test samples by true class (rows) and predicted class (columns), summed over all
+        folds. None if the method was skipped or there are more than 100 classes.
+    has_map : bool
+        Whether the method predicts in the space of one linear map.
+    predictions : (actual, predicted) or None
+        Numeric targets: those of all samples, and what the folds of the first repetition predicted
+        for them. None for classes, or if these folds do not test each sample once.
+    test_share : float
+        Number of test samples divided by the number of training samples of a fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.comparison import MethodResult
+    >>> result = MethodResult("generative", "generative metric", np.array([0.1, 0.2, 0.15]))
+    >>> round(result.error, 3), round(result.margin, 3)
+    (0.15, 0.164)
+    """
+
+    key: str
+    name: str = ""
+    errors: FloatArray = field(default_factory=lambda: np.empty(0))
+    fit_seconds: FloatArray = field(default_factory=lambda: np.empty(0))
+    predict_seconds: FloatArray = field(default_factory=lambda: np.empty(0))
+    parameters: tuple[Mapping[str, Any], ...] = ()
+    note: str = ""
+    confusion: IntArray | None = None
+    has_map: bool = True
+    predictions: tuple[FloatArray, FloatArray] | None = None
+    test_share: float = 0.25
+
+    def __repr__(self) -> str:
+        """Return key, loss and number of folds."""
+        if self.skipped:
+            return f"MethodResult({self.key!r}, skipped: {self.note})"
+        return f"MethodResult({self.key!r}, error={self.error:.4g}, {len(self.errors)} folds)"
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the method has no result; `note` is the reason."""
+        return len(self.errors) == 0
+
+    @property
+    def error(self) -> float:
+        """Mean loss over the folds; NaN if the method was skipped."""
+        return float(np.mean(self.errors)) if len(self.errors) else float("nan")
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean, corrected for the training samples that folds share."""
+        n = len(self.errors)
+        if n < 2:
+            return float("nan")
+        return float(np.std(self.errors, ddof=1) * np.sqrt(1 / n + self.test_share))
+
+    @property
+    def margin(self) -> float:
+        """Half of the 95% confidence interval of the mean loss; NaN with fewer than two folds."""
+        n = len(self.errors)
+        return float(stats.t.ppf(0.975, n - 1)) * self.standard_error if n > 1 else float("nan")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A cross-validated comparison of metrics on one table.
+
+    Created by :func:`genmetric.compare_metrics`. In a notebook it is displayed as a table with the
+    verdict. :func:`genmetric.report.write_report` writes it as a page.
+
+    Attributes
+    ----------
+    results : tuple of MethodResult
+        One result per method; all methods used the same folds.
+    title : str
+        Name of the table.
+    task : {"classification", "regression"}
+        Kind of target.
+    scoring : Scoring
+        Score that methods are judged by.
+    advice : str
+        The verdict in plain words.
+    footnote : str
+        The test behind it, and the methods that did not run.
+    warnings : tuple of str
+        What makes the scores doubtful: signs of leaks, and results too good to be true.
+    notes : tuple of str
+        Remarks on the target, columns, samples, folds and score.
+    incomplete : str
+        Why folds are missing; empty if none is.
+    baseline, challenger : str
+        Keys of the two methods of the question: is the second better than the first? Empty if it
+        was not asked.
+    p_value : float
+        Of this question, by the corrected resampled t-test. NaN if nothing was tested.
+    recommended : str
+        Key of the recommended method, accepted by ``genmetric fit --method``. Empty if no metric is
+        better than the majority class, or than the mean of numeric targets.
+    more_accurate : tuple of str
+        Keys of the methods without a map that have a lower loss than the recommended one.
+    not_run : tuple of str
+        Keys of the methods for this task that were not asked for.
+    error_by_k : dict of str to (ks, errors)
+        For methods that vote: numbers of neighbours and the error rate of each on the test
+        samples, averaged over the folds. Empty for numeric targets.
+    class_names : tuple of str
+        Names of the classes, in sorted order of the labels; empty for numeric targets.
+    class_counts : ndarray of shape (n_classes,)
+        Number of samples per class.
+    feature_names : tuple of str
+        Names of the features after encoding.
+    n_splits, n_repeats : int
+        Number of folds, and of repetitions of the cross-validation.
+    splitter : str
+        Where the folds come from if they are not drawn at random, such as "GroupKFold".
+    seed : int
+        Seed of folds and methods.
+    X : DataFrame or ndarray of shape (n_samples, n_columns)
+        The samples compared on, without the columns of target, groups and time.
+    y : ndarray of shape (n_samples,)
+        Their targets.
+    rows : ndarray of shape (n_samples,)
+        Their positions in the table given.
+    encoder : transformer or None
+        From the columns of `X` to features, fitted on all samples; None if `X` is used as it is.
+    target : genmetric.tables.Target or None
+        How the column of targets is read, if `compare_metrics` was given its name.
+
+    Examples
+    --------
+    >>> from genmetric import compare_metrics
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = compare_metrics(X, y, methods=["standardized", "generative"], n_splits=3)
+    >>> found["generative"].error < 0.1
+    True
+    >>> found.best_estimator("generative").predict(X[:2]).tolist()
+    [0, 0]
+    """
+
+    results: tuple[MethodResult, ...]
+    title: str = ""
+    task: Task = "classification"
+    scoring: Scoring = SCORINGS["error"]
+    advice: str = ""
+    footnote: str = ""
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    incomplete: str = ""
+    baseline: str = ""
+    challenger: str = ""
+    p_value: float = float("nan")
+    recommended: str = ""
+    more_accurate: tuple[str, ...] = ()
+    not_run: tuple[str, ...] = ()
+    error_by_k: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
+    class_counts: IntArray = field(default_factory=lambda: np.empty(0, np.intp))
+    feature_names: tuple[str, ...] = ()
+    n_splits: int = 5
+    n_repeats: int = 1
+    splitter: str = ""
+    seed: int = 0
+    X: Any = field(default=None, compare=False)
+    y: AnyArray = field(default_factory=lambda: np.empty(0), compare=False)
+    rows: IntArray = field(default_factory=lambda: np.empty(0, np.intp), compare=False)
+    encoder: Any = field(default=None, compare=False)
+    target: Any = field(default=None, compare=False)
+
+    def __getitem__(self, name: str) -> MethodResult:
+        """Return the result of a method by its key, a former key or its label."""
+        for result in self.results:
+            if ALIASES.get(name, name) in (result.key, result.name):
+                return result
+        raise KeyError(name)
+
+    def __str__(self) -> str:
+        """Return verdict and table as text."""
+        return "\n".join(comparison_lines(self))
+
+    def __repr__(self) -> str:
+        """Return the same text, so that an interactive session shows the table."""
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        """Return verdict and table for notebooks."""
+        return comparison_html(self)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples compared on."""
+        return len(self.y)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features after encoding."""
+        return len(self.feature_names)
+
+    @property
+    def ran(self) -> tuple[MethodResult, ...]:
+        """Results of the methods that were not skipped."""
+        return tuple(result for result in self.results if not result.skipped)
+
+    @property
+    def skipped(self) -> tuple[MethodResult, ...]:
+        """Methods that were asked for and have no result."""
+        return tuple(result for result in self.results if result.skipped)
+
+    @property
+    def protocol(self) -> str:
+        """The cross-validation in words."""
+        folds = f"{self.n_splits}-fold cross-validation"
+        folds += f" by {self.splitter}" if self.splitter else ""
+        return f"{folds}, repeated {self.n_repeats} times" if self.n_repeats > 1 else folds
+
+    def score_text(self, result: MethodResult) -> str:
+        """Write the mean score of a method with half of its 95% interval: "17.3% ± 2.1".
+
+        Parameters
+        ----------
+        result : MethodResult
+            One of the results.
+
+        Returns
+        -------
+        str
+            The score.
+        """
+        digits = self.scoring.digits(self.n_samples)
+        text = self.scoring.text(result.error, digits)
+        if np.isnan(result.margin):
+            return text
+        score = float(self.scoring.score(result.error))
+        return f"{text} ± {self.scoring.number(result.margin, digits, like=score)}"
+
+    def to_frame(self) -> Any:
+        """Return the results as a pandas DataFrame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per method, indexed by key, with the columns "label", the scoring's key (mean
+            score), "margin" (half of the 95% interval), "fit_seconds", "predict_seconds" (means),
+            "has_map" and "note".
+        """
+        pd = import_optional("pandas", "cli")
+
+        def means(name: str) -> list[float]:
+            return [float(np.mean(getattr(r, name))) if not r.skipped else np.nan for r in rows]
+
+        rows = self.results
+        return pd.DataFrame(
+            {
+                "label": [r.name for r in rows],
+                self.scoring.key: [self.scoring.score(r.error) for r in rows],
+                "margin": [r.margin for r in rows],
+                "fit_seconds": means("fit_seconds"),
+                "predict_seconds": means("predict_seconds"),
+                "has_map": [r.has_map for r in rows],
+                "note": [r.note for r in rows],
+            },
+            index=pd.Index([r.key for r in rows], name="method"),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values that JSON can represent; NaN becomes None.
+
+        Returns
+        -------
+        dict
+            Sizes, protocol, results with the losses of all folds, and the verdict.
+        """
+        return comparison_dict(self)
+
+    def encoded(self) -> FloatArray:
+        """Return the features of all samples compared on.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The features, not scaled.
+        """
+        return encode(self.encoder, self.X)
+
+    def best_estimator(self, method: str | None = None) -> Any:
+        """Fit the recommended method on all samples of the comparison.
+
+        Parameters
+        ----------
+        method : str, default=None
+            Key of another method to fit. If no method is recommended, the default is the one with
+            the lowest loss among those with a map.
+
+        Returns
+        -------
+        sklearn.pipeline.Pipeline
+            Fitted on the table given to :func:`genmetric.compare_metrics`, with its column names:
+            ``predict`` accepts the same columns.
+        """
+        if self.X is None:
+            raise ValueError("This comparison has no samples. Run compare_metrics to make one.")
+        best = min((r for r in self.ran if r.has_map), key=lambda r: r.error, default=None)
+        key = method or self.recommended or ("" if best is None else best.key)
+        key = ALIASES.get(key, key)
+        if key not in METHODS:
+            text = f"method must be one of {', '.join(METHODS)}; got {key!r}."
+            raise ValueError(f"{text} {did_you_mean(key, METHODS)}".rstrip())
+        columns = getattr(self.encoder, "feature_columns_", None)
+        model = METHODS[key].fit(
+            self.encoded(), self.y, self.task, random_state=self.seed, feature_columns=columns
+        )
+        if self.encoder is None:
+            return model
+        return Pipeline([("columns", self.encoder), *model.steps])
+
+
+def refit(encoder: Any, X: Any, y: AnyArray) -> Any:
+    """Fit an encoder on some samples, with the decisions about columns that it has already made."""
+    fresh = clone(encoder)
+    if hasattr(encoder, "columns_"):
+        fresh.set_params(columns=encoder.columns_)
+    return fresh.fit(X, y)
+
+
+def encode(encoder: Any, X: Any) -> FloatArray:
+    """Return the features of samples as a dense float array."""
+    features = X if encoder is None else encoder.transform(X)
+    features = features.toarray() if hasattr(features, "toarray") else features
+    return np.ascontiguousarray(np.asarray(features, dtype=np.float64))
+
+
+def take(X: Any, rows: IntArray) -> Any:
+    """Return some rows of a frame or an array."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
