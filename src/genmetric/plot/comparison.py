@@ -1,43 +1,49 @@
-"""Displays of the scores of methods, and of their error by number of neighbours."""
+"""Displays of a comparison: scores of methods, their error by number of neighbours, their times."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
-from sklearn.model_selection import StratifiedKFold, check_cv, cross_val_score
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from genmetric._results import ComparisonResult
-from genmetric._search import nearest_neighbors
+from genmetric._neighbors import nearest_neighbors, vote_errors
+from genmetric._text import duration
 from genmetric._typing import ArrayLike, FloatArray, IntArray
-from genmetric._votes import vote_errors
 from genmetric.inspection import map_samples
-from genmetric.plot._canvas import label_rows, one_axes, place_legend, set_hover
-from genmetric.plot._palette import COLORS, QUIET, labels
+from genmetric.plot.palette import COLORS, QUIET, labels, name_rows, one_axes, side_legend
+
+if TYPE_CHECKING:
+    from genmetric.comparison import Comparison
+
+#: Name of nearest neighbours without a learned metric.
+BASELINE = "Euclidean distance, standardized"
 
 
 @dataclass(repr=False, eq=False)
 class ComparisonDisplay:
-    """Cross-validated scores of methods, mean with standard error, one row per method.
+    """Cross-validated scores of methods: mean, 95% interval and each fold, one row per method.
 
     Parameters
     ----------
-    errors : mapping of str to ndarray of shape (n_folds,)
+    scores : mapping of str to ndarray of shape (n_folds,)
         Error rate, or another score, on each fold by name of the method, in the order to show.
-    baseline : str, default=None
+    margins : mapping of str to float, default={}
+        Half of the interval of each mean; a method without an entry has no bar.
+    baseline : str, default=""
         Method to compare with; a dashed line marks its mean.
-    best : str, default=None
-        Method to emphasise; by default the one with the lowest mean.
+    best : str, default=""
+        Method to emphasise.
     label : str, default="error rate"
         Name of the score.
     percent : bool, default=True
-        Whether scores are shown in per cent.
+        Whether scores are shown in percent.
 
     Attributes
     ----------
@@ -48,73 +54,29 @@ class ComparisonDisplay:
 
     Examples
     --------
-    >>> from genmetric import GenerativeMetric
+    >>> from genmetric import compare_metrics
     >>> from genmetric.plot import ComparisonDisplay
     >>> from sklearn.datasets import load_wine
     >>> X, y = load_wine(return_X_y=True)
-    >>> display = ComparisonDisplay.from_estimator({"generative metric": GenerativeMetric()}, X, y)
-    >>> list(display.errors)
-    ['Euclidean distance, standardised', 'generative metric']
+    >>> found = compare_metrics(X, y, methods=["standardized", "generative"], n_splits=3)
+    >>> list(ComparisonDisplay.from_comparison(found).scores)
+    ['Euclidean distance, standardized', 'generative metric']
     """
 
-    errors: Mapping[str, FloatArray]
+    scores: Mapping[str, FloatArray]
     _: KW_ONLY
-    baseline: str | None = None
-    best: str | None = None
+    margins: Mapping[str, float] = field(default_factory=dict)
+    baseline: str = ""
+    best: str = ""
     label: str = "error rate"
     percent: bool = True
 
     def __post_init__(self) -> None:
-        if not self.errors or not all(len(values) for values in self.errors.values()):
-            raise ValueError("errors must contain a method, and at least one fold per method.")
+        if not self.scores or not all(len(values) for values in self.scores.values()):
+            raise ValueError("scores must contain a method, and at least one fold per method.")
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: ArrayLike,
-        y: ArrayLike,
-        *,
-        cv: Any = None,
-        n_neighbors: int = 5,
-        n_jobs: int | None = None,
-        ax: Any = None,
-    ) -> ComparisonDisplay:
-        """Cross-validate estimators and, as a baseline, neighbours on standardised features.
-
-        Parameters
-        ----------
-        estimator : estimator or mapping of str to estimator
-            Classifiers are scored directly, transformers with nearest neighbours after them.
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : array-like of shape (n_samples,)
-            Labels.
-        cv : int, splitter or iterable, default=None
-            Folds, the same for all methods; by default five stratified folds, shuffled with seed 0.
-        n_neighbors : int, default=5
-            Number of neighbours.
-        n_jobs : int, default=None
-            Number of processes over the folds.
-        ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        ComparisonDisplay
-            The display, drawn.
-        """
-        folds = folds_of(cv, y)
-        errors = {}
-        for name, method in with_baseline(estimator).items():
-            model = clone(method)
-            if not is_classifier(model):
-                model = make_pipeline(model, KNeighborsClassifier(n_neighbors))
-            errors[name] = 1 - cross_val_score(model, X, y, cv=folds, n_jobs=n_jobs)
-        return cls(errors, baseline=BASELINE).plot(ax=ax)
-
-    @classmethod
-    def from_comparison(cls, comparison: ComparisonResult, *, ax: Any = None) -> ComparisonDisplay:
+    def from_comparison(cls, comparison: Comparison, *, ax: Any = None) -> ComparisonDisplay:
         """Draw the result of a comparison.
 
         Parameters
@@ -129,25 +91,21 @@ class ComparisonDisplay:
         ComparisonDisplay
             The display, drawn.
         """
-        scoring = comparison.scoring
-        errors = {result.name: scoring.score(result.errors) for result in comparison.ran}
-        key = comparison.recommended
-        recommended = [r.name for r in comparison.ran if key and r.key == key]
-        baseline, best = (
-            n if n in errors else None
-            for n in (comparison.baseline, (recommended or [comparison.best])[0])
-        )
+        scoring, names = comparison.scoring, {r.key: r.name for r in comparison.ran}
         return cls(
-            errors, baseline=baseline, best=best, label=scoring.label, percent=scoring.percent
+            {r.name: np.asarray(scoring.score(r.errors)) for r in comparison.ran},
+            margins={r.name: r.margin for r in comparison.ran if np.isfinite(r.margin)},
+            baseline=names.get(comparison.baseline, ""),
+            best=names.get(comparison.recommended, ""),
+            label=scoring.label,
+            percent=scoring.percent,
         ).plot(ax=ax)
 
-    def plot(self, *, compact: bool = False, ax: Any = None) -> ComparisonDisplay:
+    def plot(self, *, ax: Any = None) -> ComparisonDisplay:
         """Draw the display.
 
         Parameters
         ----------
-        compact : bool, default=False
-            Whether to write names above the rows instead of at the left.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; by default those of a new figure.
 
@@ -156,51 +114,24 @@ class ComparisonDisplay:
         ComparisonDisplay
             The display itself.
         """
-        names = list(self.errors)
-        unit, sign = (100, "%") if self.percent else (1, "")
-        folds = [unit * np.asarray(self.errors[name], float) for name in names]
-        means = np.array([values.mean() for values in folds])
-        best = self.best if self.best in names else names[int(np.argmin(means))]
+        names, unit = list(self.scores), 100 if self.percent else 1
+        folds = [unit * np.asarray(self.scores[name], float) for name in names]
         ax = one_axes(ax, (7.0, 1.1 + 0.36 * len(names)))
-        low, high = min(v.min() for v in folds), max(v.max() for v in folds)
-        more = 0 if self.percent else 1
-        digits = int(np.clip(2 - np.floor(np.log10(max(high - low, 1e-3))), 1, 3)) + more
-        for row, (name, values, mean) in enumerate(zip(names, folds, means, strict=True)):
-            color = COLORS[1] if name == best else COLORS[0]
-            if name == self.baseline != best:
+        for row, (name, values) in enumerate(zip(names, folds, strict=True)):
+            color = COLORS[1] if name == self.best else COLORS[0]
+            if name == self.baseline != self.best:
                 color = QUIET
-            ax.plot(values, np.full(len(values), row), "|", color=color, alpha=0.45, markersize=9)
-            deviation = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-            bar = ax.errorbar(
-                mean, row, xerr=deviation, fmt="o", color=color, markersize=6, capsize=3, lw=1.8
-            )
-            set_hover(
-                bar.lines[0],
-                f"{name}: {mean:.{digits}f}{sign} ± {deviation:.{digits}f}, {len(values)} folds",
-            )
-            # In a separate column, so that the numbers do not overlap the bars.
-            ax.annotate(
-                f"{mean:.{digits}f}{sign}",
-                (1.02, row),
-                xycoords=("axes fraction", "data"),
-                va="center",
-                fontsize=9 if compact else 10,
-                fontweight="bold" if name == best else "normal",
-                annotation_clip=False,
-            )
+            ax.plot(values, np.full(len(values), row), "|", color=color, alpha=0.4, markersize=9)
+            bar = unit * self.margins.get(name, 0.0)
+            style = {"fmt": "o", "color": color, "markersize": 6, "capsize": 3, "linewidth": 1.8}
+            ax.errorbar(values.mean(), row, xerr=bar, **style)
         if self.baseline in names:
-            ax.axvline(
-                means[names.index(self.baseline)],
-                color=QUIET,
-                linewidth=1,
-                linestyle="--",
-                zorder=0,
-            )
-        label_rows(ax, names, compact=compact, bold=best)
-        room = 0.06 * (high - low) or 1.0
-        ax.set_xlim(max(low - room, -room / 3) if self.percent else low - room, high + room)
+            mean = folds[names.index(self.baseline)].mean()
+            ax.axvline(mean, color=QUIET, linewidth=1, linestyle="--", zorder=0)
+        name_rows(ax, names, self.best)
         title = f"{self.label} (%)" if self.percent else self.label
-        ax.set_xlabel(title if compact else f"{title}: mean, standard error, and each fold")
+        bars = ", 95% interval" if self.margins else ""
+        ax.set_xlabel(f"{title}: mean{bars} and each fold")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -214,7 +145,7 @@ class ErrorByKDisplay:
     error_by_k : mapping of str to (ks, errors)
         Numbers of neighbours and the error rate of each, by name of the method; both of shape
         (n_ks,).
-    baseline : str, default=None
+    baseline : str, default=""
         Method to draw in grey.
 
     Attributes
@@ -234,12 +165,12 @@ class ErrorByKDisplay:
     >>> X, y = load_wine(return_X_y=True)
     >>> display = ErrorByKDisplay.from_estimator(GenerativeMetric(), X, y, n_neighbors=[1, 5])
     >>> sorted(display.error_by_k)
-    ['Euclidean distance, standardised', 'GenerativeMetric']
+    ['Euclidean distance, standardized', 'GenerativeMetric']
     """
 
     error_by_k: Mapping[str, tuple[IntArray, FloatArray]]
     _: KW_ONLY
-    baseline: str | None = None
+    baseline: str = ""
 
     def __post_init__(self) -> None:
         if not self.error_by_k:
@@ -261,7 +192,7 @@ class ErrorByKDisplay:
         Parameters
         ----------
         estimator : transformer or mapping of str to transformer
-            Transformers to compare; standardised features are added as a baseline.
+            Transformers to compare; standardized features are added as a baseline.
         X : array-like of shape (n_samples, n_features)
             Samples.
         y : array-like of shape (n_samples,)
@@ -279,7 +210,7 @@ class ErrorByKDisplay:
             The display, drawn.
         """
         x, labels_ = np.asarray(X), np.asarray(y)
-        folds = list(folds_of(cv, labels_).split(x, labels_))
+        folds = list(_folds_of(cv, labels_).split(x, labels_))
         ks = np.array(sorted({k for k in n_neighbors if k <= min(len(a) for a, _ in folds)}))
         if not len(ks) or ks[0] < 1:
             raise ValueError(
@@ -287,7 +218,7 @@ class ErrorByKDisplay:
                 f"samples of a fold; got {list(n_neighbors)}."
             )
         found = {}
-        for name, method in with_baseline(estimator).items():
+        for name, method in _with_baseline(estimator).items():
             errors = np.zeros((len(folds), len(ks)))
             for fold, (train, test) in enumerate(folds):
                 # One fit per fold, and one search for all numbers of neighbours.
@@ -303,7 +234,7 @@ class ErrorByKDisplay:
         return cls(found, baseline=BASELINE).plot(ax=ax)
 
     @classmethod
-    def from_comparison(cls, comparison: ComparisonResult, *, ax: Any = None) -> ErrorByKDisplay:
+    def from_comparison(cls, comparison: Comparison, *, ax: Any = None) -> ErrorByKDisplay:
         """Draw the errors by number of neighbours of a comparison.
 
         Parameters
@@ -318,15 +249,15 @@ class ErrorByKDisplay:
         ErrorByKDisplay
             The display, drawn.
         """
-        return cls(comparison.error_by_k, baseline=comparison.baseline).plot(ax=ax)
+        names = {result.key: result.name for result in comparison.results}
+        found = {names[key]: values for key, values in comparison.error_by_k.items()}
+        return cls(found, baseline=names.get(comparison.baseline, "")).plot(ax=ax)
 
-    def plot(self, *, compact: bool = False, ax: Any = None) -> ErrorByKDisplay:
+    def plot(self, *, ax: Any = None) -> ErrorByKDisplay:
         """Draw the display.
 
         Parameters
         ----------
-        compact : bool, default=False
-            Whether to place the legend below the axes, for narrow figures.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; by default those of a new figure.
 
@@ -335,11 +266,9 @@ class ErrorByKDisplay:
         ErrorByKDisplay
             The display itself.
         """
-        from itertools import cycle
-
         ax = one_axes(ax, (7.0, 3.6))
         # Different dashes keep lines visible that lie on each other.
-        colors, styles = cycle(COLORS[:-1]), cycle(["-", "--", "-.", ":"])
+        colors, styles = cycle(COLORS), cycle(["-", "--", "-.", ":"])
         self.lines_ = []
         all_ks: set[int] = set()
         for name, (ks, errors) in self.error_by_k.items():
@@ -348,10 +277,6 @@ class ErrorByKDisplay:
                 kind = {"color": next(colors), "linewidth": 1.5, "linestyle": next(styles)}
             (line,) = ax.plot(ks, 100 * np.asarray(errors), marker="o", markersize=3.5, **kind)
             self.lines_.append(line)
-            for k, error in zip(ks, errors, strict=True):
-                # Transparent points carry the tooltips.
-                (point,) = ax.plot(k, 100 * error, "o", markersize=9, alpha=0.0)
-                set_hover(point, f"{name}: {100 * error:.2f}% with {k} neighbours")
             all_ks.update(int(k) for k in ks)
         if max(all_ks) > 12:
             ax.set_xscale("log")
@@ -360,17 +285,104 @@ class ErrorByKDisplay:
         ax.set_xticks(ticks, [str(k) for k in ticks])
         ax.set_xlabel("number of neighbours")
         ax.set_ylabel("error rate (%)")
-        names = labels(self.error_by_k, width=38 if compact else 34)
-        place_legend(ax, self.lines_, names, compact=compact)
+        side_legend(ax, self.lines_, labels(self.error_by_k, width=34))
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-#: Name of nearest neighbours without a learned metric.
-BASELINE = "Euclidean distance, standardised"
+@dataclass(repr=False, eq=False)
+class TimesDisplay:
+    """Time that methods take to fit and predict, on a logarithmic scale, one row per method.
+
+    Parameters
+    ----------
+    seconds : mapping of str to (fit, predict)
+        Mean seconds to fit and to predict the samples of a fold, by name of the method, in the
+        order to show.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes with the times.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+
+    Examples
+    --------
+    >>> from genmetric.plot import TimesDisplay
+    >>> display = TimesDisplay({"Euclidean distance": (0.001, 0.02), "learned": (0.3, 0.02)}).plot()
+    >>> display.ax_.get_xscale()
+    'log'
+    """
+
+    seconds: Mapping[str, tuple[float, float]]
+
+    def __post_init__(self) -> None:
+        if not self.seconds:
+            raise ValueError("seconds must contain at least one method.")
+
+    @classmethod
+    def from_comparison(cls, comparison: Comparison, *, ax: Any = None) -> TimesDisplay:
+        """Draw the times of a comparison.
+
+        Parameters
+        ----------
+        comparison : genmetric.comparison.Comparison
+            The comparison; methods that were skipped are not shown.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        TimesDisplay
+            The display, drawn.
+        """
+        return cls(
+            {
+                result.name: (result.fit_seconds.mean(), result.predict_seconds.mean())
+                for result in comparison.ran
+            }
+        ).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> TimesDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        TimesDisplay
+            The display itself.
+        """
+        names = list(self.seconds)
+        ax = one_axes(ax, (7.0, 1.3 + 0.3 * len(names)))
+        # Times below the resolution of the clock are drawn at a microsecond.
+        times = np.clip(np.array([self.seconds[name] for name in names], float), 1e-6, None)
+        places = np.arange(len(names))
+        ax.hlines(places, times.min(axis=1), times.max(axis=1), color=QUIET, linewidth=1, zorder=1)
+        for column, (title, marker) in enumerate((("fit", "o"), ("predict", "D"))):
+            style = {"linestyle": "", "marker": marker, "color": COLORS[column], "label": title}
+            ax.plot(times[:, column], places, markersize=6.5 - column, **style)
+        ax.set_xscale("log")
+        low, high = times.min(), times.max()
+        ax.set_xlim(low / 1.8, high * 1.8)
+        ax.minorticks_off()
+        ticks = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+        ticks = ticks[(ticks >= low / 1.8) & (ticks <= high * 1.8)]
+        if len(ticks) < 2:
+            ticks = np.array([low, high]) if high > 1.5 * low else np.array([low])
+        ax.set_xticks(ticks, [duration(t) for t in ticks])
+        name_rows(ax, names)
+        ax.set_xlabel("time per fold")
+        side_legend(ax, *ax.get_legend_handles_labels())
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
 
 
-def with_baseline(estimator: Any) -> dict[str, Any]:
+def _with_baseline(estimator: Any) -> dict[str, Any]:
     """Return methods by name, the baseline first."""
     methods: dict[str, Any] = {BASELINE: StandardScaler()}
     if isinstance(estimator, Mapping):
@@ -379,7 +391,7 @@ def with_baseline(estimator: Any) -> dict[str, Any]:
     return methods | {type(last).__name__: estimator}
 
 
-def folds_of(cv: Any, y: Any) -> Any:
+def _folds_of(cv: Any, y: Any) -> Any:
     """Return the splitter of `cv`; five stratified folds, shuffled with seed 0, for None."""
     if cv is None:
         return StratifiedKFold(5, shuffle=True, random_state=0)

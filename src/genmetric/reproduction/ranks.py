@@ -1,16 +1,16 @@
-"""Statistics of the tables: standard errors, marks, average ranks, their tests and diagram."""
+"""Statistics of the tables: standard errors, average ranks, and tests of both."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.stats import chi2, friedmanchisquare, rankdata, studentized_range
 from scipy.stats import f as f_distribution
-from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
-from genmetric._optional import import_optional
+from genmetric._text import import_optional
 from genmetric._typing import ArrayLike, FloatArray
 
 Mark = Literal["", "better", "worse"]
@@ -21,7 +21,7 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from genmetric.reproduction._ranks import mean_and_error
+    >>> from genmetric.reproduction.ranks import mean_and_error
     >>> mean_and_error([1.0, 2.0, 3.0])
     (2.0, 0.5773502691896258)
     """
@@ -38,22 +38,7 @@ def mark(
     *,
     higher_is_better: bool = False,
 ) -> Mark:
-    """Mark a difference of two means by more than two combined standard errors, and its sign.
-
-    Parameters
-    ----------
-    ours, our_error : float
-        Our mean and standard error; with an error of NaN the result is "".
-    paper, paper_error : float
-        Mean and standard error of the paper.
-    higher_is_better : bool, default=False
-        Whether larger means are better.
-
-    Returns
-    -------
-    {"", "better", "worse"}
-        Our result compared with the paper's.
-    """
+    """Mark a difference of two means by more than two combined standard errors, and its sign."""
     gap = ours - paper if higher_is_better else paper - ours
     limit = 2 * np.hypot(our_error, paper_error)
     if not abs(gap) > limit:
@@ -137,7 +122,7 @@ def rank_methods(
 
     Examples
     --------
-    >>> from genmetric.reproduction._ranks import rank_methods
+    >>> from genmetric.reproduction.ranks import rank_methods
     >>> rank_methods([[1, 2, 3], [1, 3, 2], [1, 2, 2]], ["a", "b", "c"]).ranks.round(2).tolist()
     [1.0, 2.5, 2.5]
     """
@@ -175,12 +160,75 @@ def critical_difference(n_methods: int, n_sets: int, *, level: float = 0.05) -> 
 
     Examples
     --------
-    >>> from genmetric.reproduction._ranks import critical_difference
+    >>> from genmetric.reproduction.ranks import critical_difference
     >>> round(critical_difference(4, 14), 2)
     1.25
     """
     q = studentized_range.ppf(1 - level, n_methods, np.inf) / np.sqrt(2)
     return float(q * np.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
+
+
+class JointTest(NamedTuple):
+    """Agreement of one method with the paper over several datasets.
+
+    Attributes
+    ----------
+    statistic : float
+        Sum of the squared z-scores.
+    n_sets : int
+        Number of datasets, the degrees of freedom.
+    p_value : float
+        Probability of a larger sum if both implementations have the same expected scores.
+    largest : int
+        Position of the dataset with the largest z-score by magnitude.
+    z : tuple of float
+        z-score of each dataset; positive if our mean is larger.
+    """
+
+    statistic: float
+    n_sets: int
+    p_value: float
+    largest: int
+    z: tuple[float, ...]
+
+
+def joint_test(
+    ours: Sequence[tuple[float, float]], paper: Sequence[tuple[float, float]]
+) -> JointTest:
+    r"""Test whether two sets of means agree, by the sum of squared z-scores.
+
+    With means :math:`m_i, m'_i` and standard errors :math:`s_i, s'_i` on dataset i,
+
+    .. math:: \chi^2 = \sum_i \frac{(m_i - m'_i)^2}{s_i^2 + s_i'^2} ,
+
+    which has a chi-squared distribution with one degree of freedom per dataset if the expected
+    scores are equal. Counting the means within two standard errors is weaker evidence: a wrong
+    method passes on many datasets.
+
+    Parameters
+    ----------
+    ours, paper : sequence of (mean, standard error)
+        One pair per dataset.
+
+    Returns
+    -------
+    JointTest
+        The test.
+
+    Examples
+    --------
+    >>> from genmetric.reproduction.ranks import joint_test
+    >>> found = joint_test([(10.0, 0.3), (5.0, 0.4)], [(11.0, 0.4), (5.0, 0.3)])
+    >>> found.statistic, found.n_sets, round(found.p_value, 3)
+    (4.0, 2, 0.135)
+    """
+    a, b = np.asarray(ours, float), np.asarray(paper, float)
+    z = (a[:, 0] - b[:, 0]) / np.hypot(a[:, 1], b[:, 1])
+    statistic = float(np.sum(z**2))
+    largest = int(np.argmax(np.abs(z)))
+    return JointTest(
+        statistic, len(z), float(chi2.sf(statistic, len(z))), largest, tuple(map(float, z))
+    )
 
 
 def critical_difference_diagram(ranking: Ranking) -> Any:
@@ -189,7 +237,7 @@ def critical_difference_diagram(ranking: Ranking) -> Any:
     Parameters
     ----------
     ranking : Ranking
-        From :func:`genmetric.reproduction._ranks.rank_methods`.
+        From :func:`genmetric.reproduction.ranks.rank_methods`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Displays of a learned metric: heat map, spectrum and contributions of features."""
+"""Displays of a learned metric: heat map, spectrum, contributions of features, weights."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from genmetric._optional import import_optional
+from genmetric._text import import_optional
 from genmetric._typing import ArrayLike, FloatArray, IntArray
-from genmetric.inspection import effective_rank, learned_metric
-from genmetric.plot._canvas import label_rows, one_axes, set_hover
-from genmetric.plot._palette import COLORS, QUIET, diverging_map, labels
+from genmetric.inspection import (
+    effective_rank,
+    feature_contributions,
+    learned_metric,
+    metric_transformer,
+)
+from genmetric.plot.palette import COLORS, QUIET, labels, name_rows, one_axes, two_axes
 
 
 @dataclass(repr=False, eq=False)
@@ -93,7 +97,7 @@ class MetricHeatmapDisplay:
         """
         learned = learned_metric(estimator, X, feature_names=feature_names)
         kept = np.sort(np.argsort(-np.diag(learned.matrix), kind="stable")[:max_features])
-        kept = kept[clustered_order(learned.matrix[np.ix_(kept, kept)])]
+        kept = kept[_clustered_order(learned.matrix[np.ix_(kept, kept)])]
         return cls(
             learned.matrix[np.ix_(kept, kept)],
             feature_names=[learned.feature_names[i] for i in kept],
@@ -101,13 +105,11 @@ class MetricHeatmapDisplay:
             standardized=learned.standardized,
         ).plot(ax=ax)
 
-    def plot(self, *, compact: bool = False, ax: Any = None) -> MetricHeatmapDisplay:
+    def plot(self, *, ax: Any = None) -> MetricHeatmapDisplay:
         """Draw the display.
 
         Parameters
         ----------
-        compact : bool, default=False
-            Whether to show twelve features at most, for narrow figures.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; by default those of a new figure.
 
@@ -116,27 +118,22 @@ class MetricHeatmapDisplay:
         MetricHeatmapDisplay
             The display itself.
         """
-        n = min(12, len(self.matrix)) if compact else len(self.matrix)
-        kept = np.sort(np.argsort(-np.diag(self.matrix), kind="stable")[:n])
-        matrix = self.matrix[np.ix_(kept, kept)]
-        names = labels([self.feature_names[i] for i in kept], width=14 if compact else 24)
-        ax = one_axes(ax, heatmap_size(names))
-        limit = float(np.abs(matrix).max())
-        size = 9 if n <= 12 else 8
-        self.im_ = ax.imshow(
-            matrix, cmap=diverging_map(), vmin=-limit, vmax=limit, interpolation="none"
-        )
+        n, names = len(self.matrix), labels(self.feature_names)
+        # Names need space at two sides.
+        side = float(np.interp(n, [2, 8, 40], [2.7, 3.3, 6.4])) + 0.07 * max(map(len, names))
+        ax = one_axes(ax, (side + 1.0, side + 0.3))
+        limit = float(np.abs(self.matrix).max())
+        self.im_ = ax.imshow(self.matrix, cmap="PuOr_r", vmin=-limit, vmax=limit)
         upright = {"rotation": 90, "rotation_mode": "anchor", "ha": "right", "va": "center"}
         ax.set_xticks(range(n), names, **({} if max(map(len, names)) <= 3 else upright))
         ax.set_yticks(range(n), names)
-        ax.tick_params(length=0, labelsize=size)
+        ax.tick_params(length=0, labelsize=9 if n <= 12 else 8)
         for spine in ax.spines.values():
             spine.set(visible=True, color=QUIET, linewidth=0.6)
         bar = ax.figure.colorbar(self.im_, ax=ax, shrink=0.7, pad=0.02)
         bar.outline.set(edgecolor=QUIET, linewidth=0.6)
-        title = "Metric of standardised features" if self.standardized else "Metric"
-        some = _some(n, self.n_features)
-        ax.set_title(some.removeprefix(": ") if compact else title + some)
+        title = "Metric of standardized features" if self.standardized else "Metric"
+        ax.set_title(title + _some(n, self.n_features))
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -204,13 +201,11 @@ class SpectrumDisplay:
         learned = learned_metric(estimator, X)
         return cls(learned.eigenvalues, standardized=learned.standardized).plot(ax=ax)
 
-    def plot(self, *, compact: bool = False, ax: Any = None) -> SpectrumDisplay:
+    def plot(self, *, ax: Any = None) -> SpectrumDisplay:
         """Draw the display.
 
         Parameters
         ----------
-        compact : bool, default=False
-            Whether to leave the title out, for narrow figures.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; by default those of a new figure.
 
@@ -247,8 +242,7 @@ class SpectrumDisplay:
             "number of the eigenvalue" + (f" ({len(shown)} of {n})" if len(shown) < n else "")
         )
         ax.set_ylabel("eigenvalue / mean")
-        if not compact:
-            ax.set_title(f"Spectrum: effective rank {self.effective_rank:.1f} of {n:,}")
+        ax.set_title(f"Spectrum: effective rank {self.effective_rank:.1f} of {n:,}")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -302,6 +296,7 @@ class FeatureWeightsDisplay:
         X: ArrayLike,
         *,
         feature_names: Sequence[Any] | None = None,
+        by_column: bool = False,
         max_features: int = 25,
         ax: Any = None,
     ) -> FeatureWeightsDisplay:
@@ -315,6 +310,9 @@ class FeatureWeightsDisplay:
             Samples whose distances are divided among the features.
         feature_names : sequence, default=None
             Names of the features; by default those of the fit, otherwise x0, x1, ...
+        by_column : bool, default=False
+            Whether to add up the shares of the features that were made of the same column of a
+            table, such as the values of a category.
         max_features : int, default=25
             Maximum number of features shown, those of largest magnitude.
         ax : matplotlib.axes.Axes, default=None
@@ -325,19 +323,19 @@ class FeatureWeightsDisplay:
         FeatureWeightsDisplay
             The display, drawn.
         """
-        learned = learned_metric(estimator, X, feature_names=feature_names)
-        shares = np.asarray(learned.contributions)
-        return cls(shares, feature_names=learned.feature_names, max_features=max_features).plot(
-            ax=ax
-        )
+        if by_column:
+            found = feature_contributions(estimator, X, by_column=True)
+            names, shares = tuple(found), np.array(list(found.values()))
+        else:
+            learned = learned_metric(estimator, X, feature_names=feature_names)
+            names, shares = learned.feature_names, np.asarray(learned.contributions)
+        return cls(shares, feature_names=names, max_features=max_features).plot(ax=ax)
 
-    def plot(self, *, compact: bool = False, ax: Any = None) -> FeatureWeightsDisplay:
+    def plot(self, *, ax: Any = None) -> FeatureWeightsDisplay:
         """Draw the display.
 
         Parameters
         ----------
-        compact : bool, default=False
-            Whether to write names above the rows, for narrow figures.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; by default those of a new figure.
 
@@ -352,36 +350,137 @@ class FeatureWeightsDisplay:
         n = len(order)
         ax = one_axes(ax, (6.5, 1.1 + 0.22 * n))
         colors = [COLORS[0] if weights[i] >= 0 else COLORS[1] for i in order]
-        self.bars_ = ax.barh(
-            np.arange(n), 100 * weights[order], color=colors, height=0.36 if compact else 0.7
-        )
-        for bar, i in zip(self.bars_, order, strict=True):
-            set_hover(bar, f"{self.feature_names[i]}: {100 * weights[i]:.2f}%")
-        label_rows(ax, [self.feature_names[i] for i in order], compact=compact)
+        self.bars_ = ax.barh(np.arange(n), 100 * weights[order], color=colors, height=0.7)
+        name_rows(ax, [self.feature_names[i] for i in order])
         if weights[order].min(initial=0.0) < 0:
             ax.axvline(0, color=QUIET, linewidth=0.8)
         ax.axvline(100 / len(weights), color=QUIET, linewidth=1, linestyle="--")
-        text = "share of the squared distance (%)"
-        ax.set_xlabel(text if compact else f"mean {text}; dashed: equal shares")
-        some = _some(n, len(weights))
-        ax.set_title(some.removeprefix(": ") if compact else "Feature contributions" + some)
+        ax.set_xlabel("mean share of the squared distance (%); dashed: equal shares")
+        ax.set_title("Contributions" + _some(n, len(weights)))
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-def clustered_order(matrix: FloatArray) -> IntArray:
-    """Return an order of the features in which coupled features are adjacent.
+@dataclass(repr=False, eq=False)
+class WeightPathDisplay:
+    """Change of the metric in each iteration of "kde" or "gmm", and the weights of the samples.
 
     Parameters
     ----------
-    matrix : ndarray of shape (n_features, n_features)
-        The metric M.
+    changes : ndarray of shape (n_iter,)
+        Relative change of the metric in each iteration; empty if the weights were given.
+    weights : ndarray of shape (n_samples,)
+        Final weights of the local metrics, with sum one.
+    tol : float, default=1e-4
+        Change at which the iteration stops.
 
-    Returns
-    -------
-    ndarray of shape (n_features,)
-        Leaves of the average-linkage tree of 1 - |M_ij| / sqrt(M_ii M_jj).
+    Attributes
+    ----------
+    axes_ : ndarray of shape (2,)
+        Axes with the changes and with the weights.
+    ax_ : matplotlib.axes.Axes
+        The first of them.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.plot import WeightPathDisplay
+    >>> display = WeightPathDisplay(np.array([0.2, 0.01, 5e-5]), weights=np.full(10, 0.1)).plot()
+    >>> display.effective_rows
+    10.0
     """
+
+    changes: FloatArray
+    _: KW_ONLY
+    weights: FloatArray
+    tol: float = 1e-4
+
+    @property
+    def effective_rows(self) -> float:
+        """Number of equally weighted samples with the same variance: 1 / sum of squares."""
+        return round(float(1 / np.sum(np.square(self.weights))), 6)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> WeightPathDisplay:
+        """Draw the iterations of a fitted metric.
+
+        Parameters
+        ----------
+        estimator : object
+            A :class:`genmetric.GenerativeMetric` whose combination is not "uniform", fitted, or a
+            pipeline that ends with one.
+        ax : matplotlib.axes.Axes or array of two, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        WeightPathDisplay
+            The display, drawn.
+        """
+        transformer = metric_transformer(estimator)
+        last = transformer[-1] if hasattr(transformer, "steps") else transformer
+        weights = getattr(last, "weights_", None)
+        if not isinstance(weights, np.ndarray) or weights.ndim != 1:
+            raise TypeError(
+                f"{type(last).__name__} has no sample weights: its average is uniform. Fit "
+                'GenerativeMetric(combination="kde").'
+            )
+        changes = np.asarray(getattr(last, "metric_changes_", ()), float)
+        return cls(changes, weights=np.asarray(weights, float)).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> WeightPathDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or array of two, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        WeightPathDisplay
+            The display itself.
+        """
+        axes = two_axes(ax, (9.0, 3.2))
+        left, right = axes
+        changes = np.asarray(self.changes, float)
+        rounds = np.arange(1, len(changes) + 1)
+        # The change of the first iteration may be infinite or zero.
+        drawn = np.isfinite(changes) & (changes > 0)
+        if drawn.any():
+            left.plot(rounds[drawn], changes[drawn], marker="o", markersize=4, color=COLORS[0])
+            left.set_yscale("log")
+            left.axhline(self.tol, color=QUIET, linewidth=1, linestyle="--", zorder=0)
+            left.set_xticks(rounds if len(rounds) <= 10 else rounds[:: -(-len(rounds) // 10)])
+            left.set_xlim(0.5, len(rounds) + 0.5)
+            left.set_xlabel("iteration; dashed: converged")
+            left.set_ylabel("relative change")
+        else:
+            left.set_axis_off()
+            left.text(0.5, 0.5, "weights were given", ha="center", va="center")
+        left.set_title("Change of the metric")
+
+        weights = np.sort(np.asarray(self.weights, float))[::-1]
+        n = len(weights)
+        share = np.cumsum(weights) / weights.sum()
+        # A few hundred points are enough for the curve.
+        at = np.unique(np.linspace(0, n - 1, min(n, 300)).astype(int))
+        right.plot(100 * (at + 1) / n, 100 * share[at], color=COLORS[1])
+        right.plot([0, 100], [0, 100], color=QUIET, linewidth=1, linestyle="--", zorder=0)
+        right.set_xlim(0, 100)
+        right.set_ylim(0, 102)
+        right.set_xlabel("samples, heaviest first (%)")
+        right.set_ylabel("share of the weight (%)")
+        size = f"{self.effective_rows:,.0f} of {n:,}"
+        right.set_title(f"Weights: effective {size} samples")
+        self.axes_, self.ax_, self.figure_ = axes, left, left.figure
+        return self
+
+
+def _clustered_order(matrix: FloatArray) -> IntArray:
+    """Order features by average linkage of 1 - |M_ij| / sqrt(M_ii M_jj): coupled ones adjacent."""
     if len(matrix) < 3:
         return np.arange(len(matrix))
     size = np.sqrt(np.clip(np.diag(matrix), 0.0, None))
@@ -393,14 +492,8 @@ def clustered_order(matrix: FloatArray) -> IntArray:
     return np.asarray(leaves_list(tree), dtype=np.intp)
 
 
-def heatmap_size(names: Sequence[str]) -> tuple[float, float]:
-    """Return width and height in inches of a heat map with these names at two sides."""
-    side = float(np.interp(len(names), [2, 8, 40], [2.7, 3.3, 6.4]))
-    room = 0.075 * min(24, max(map(len, names))) * float(np.interp(len(names), [12, 40], [1, 0.75]))
-    return side + room + 1.0, side + room + 0.3
-
-
 def _some(shown: int, of: int) -> str:
+    """Say in a title that some features are left out."""
     return f": {shown:,} of {of:,} features" if shown < of else ""
 
 

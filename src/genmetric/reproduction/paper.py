@@ -31,7 +31,7 @@ def _read(problems: Iterable[str], rows: str) -> dict[tuple[str, str], Figure]:
 
 _SMALL = ("3-normal", "wine", "iris", "heart", "vehicle", "ionosphere", "image", "german")
 
-#: Error in per cent on the small datasets; the supplement has the standard errors.
+#: Error in % on the small datasets; the supplement has the standard errors.
 SMALL = _read(
     _SMALL,
     """
@@ -46,7 +46,7 @@ SMALL = _read(
     """,
 )
 
-#: Error in per cent on the large datasets; the supplement has the standard errors.
+#: Error in % on the large datasets; the supplement has the standard errors.
 LARGE = _read(
     ("mnist-40", "mnist-60", "mnist-164", "letters-scaled", "letters-original"),
     """
@@ -59,7 +59,7 @@ LARGE = _read(
     """,
 )
 
-#: Error in per cent of nonlinear combinations. 2-Normal is from a table that the source of the
+#: Error in % of nonlinear combinations. 2-Normal is from a table that the source of the
 #: paper contains and the published version does not.
 NONLINEAR = _read(
     ("3-normal", "wine", "iris", "heart", "vehicle", "ionosphere", "german", "2-normal"),

@@ -12,8 +12,8 @@ from scipy.linalg import orthogonal_procrustes
 from sklearn.manifold import Isomap
 from sklearn.metrics import silhouette_score
 
-from genmetric._optional import import_optional
-from genmetric._search import nearest_neighbors
+from genmetric._neighbors import nearest_neighbors
+from genmetric._text import import_optional
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.cluster import MetricKMeans
 from genmetric.datasets import load_dataset

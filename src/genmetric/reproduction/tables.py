@@ -11,11 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from genmetric.reproduction._experiments import Experiment, protocol
-from genmetric.reproduction._paper import Figure
-from genmetric.reproduction._problems import PROBLEMS
-from genmetric.reproduction._ranks import Mark, Ranking, mark, mean_and_error, rank_methods
-from genmetric.reproduction._store import Key, Record
+from genmetric.reproduction.experiments import Experiment, protocol
+from genmetric.reproduction.paper import Figure
+from genmetric.reproduction.problems import PROBLEMS
+from genmetric.reproduction.ranks import (
+    Mark,
+    Ranking,
+    joint_test,
+    mark,
+    mean_and_error,
+    rank_methods,
+)
+from genmetric.reproduction.runner import Key, Record
 
 #: Text of the marks.
 MARKS: Mapping[Mark, str] = {"": "", "better": "(+)", "worse": "(−)"}
@@ -35,8 +42,6 @@ class Cell:
         Names of dataset and method.
     scores : tuple of float
         Test score of each split.
-    refits : tuple of float
-        Test scores of the same settings after a fit on training and validation samples.
     paper : Figure or None
         Published value.
     higher_is_better : bool
@@ -48,7 +53,6 @@ class Cell:
     problem: str
     method: str
     scores: tuple[float, ...]
-    refits: tuple[float, ...] = ()
     paper: Figure | None = None
     higher_is_better: bool = False
     records: tuple[Record, ...] = ()
@@ -66,17 +70,10 @@ class Cell:
     @property
     def mark(self) -> Mark:
         """Mark of the comparison with the paper."""
-        return self._mark(self.scores)
-
-    @property
-    def refit_mark(self) -> Mark:
-        """Mark of the scores after a fit on training and validation samples."""
-        return self._mark(self.refits)
-
-    def _mark(self, scores: Sequence[float]) -> Mark:
-        if self.paper is None or not scores:
+        if self.paper is None:
             return ""
-        return mark(*mean_and_error(scores), *self.paper, higher_is_better=self.higher_is_better)
+        better = self.higher_is_better
+        return mark(self.mean, self.stderr, *self.paper, higher_is_better=better)
 
 
 @dataclass(frozen=True)
@@ -104,21 +101,14 @@ class Results:
         """Methods with a score, in the order of the paper."""
         return [m for m in self.experiment.methods if any(k[1] == m.name for k in self.cells)]
 
-    def ranking(self, methods: Sequence[str], *, refit: bool = False) -> Ranking | None:
+    def ranking(self, methods: Sequence[str]) -> Ranking | None:
         """Rank methods over the datasets that have all of them; None with fewer than two."""
-
-        def complete(problem: str) -> bool:
-            cells = [self.cells.get((problem, m)) for m in methods]
-            return all(c is not None and (c.refits or not refit) for c in cells)
-
-        problems = [p for p in self.problems if complete(p)]
+        problems = [p for p in self.problems if all((p, m) in self.cells for m in methods)]
         if len(problems) < 2:
             return None
-        found = [[self.cells[p, m] for m in methods] for p in problems]
-        means = [[mean_and_error(c.refits if refit else c.scores)[0] for c in r] for r in found]
         titles = {m.name: m.title for m in self.experiment.methods}
         return rank_methods(
-            means,
+            [[self.cells[p, m].mean for m in methods] for p in problems],
             [titles[m] for m in methods],
             higher_is_better=self.experiment.methods[0].higher_is_better,
         )
@@ -144,7 +134,6 @@ def collect(experiment: Experiment, records: Mapping[Key, Record]) -> Results:
             name,
             method,
             tuple(r.test for r in found),
-            tuple(r.extra["refit"] for r in found if "refit" in r.extra),
             experiment.figures.get((name, method)),
             kinds[method],
             tuple(found),
@@ -223,7 +212,7 @@ class TextTable:
 
     def rich(self, width: int = 80) -> list[Any]:
         """Return rich tables for a terminal, in as many parts as its width needs."""
-        from genmetric._optional import import_optional
+        from genmetric._text import import_optional
 
         # Brackets in a cell are the value of the paper, not markup of rich.
         text = import_optional("rich.text", "cli").Text
@@ -254,41 +243,23 @@ def pm(mean: float, stderr: float, digits: int = 2) -> str:
     return text if np.isnan(stderr) else f"{text} ± {stderr:.{digits}f}"
 
 
-def main_table(results: Results, *, refit: bool = False) -> TextTable:
-    """Make the table of methods by datasets: our scores, the paper's, marks and ranks.
-
-    Parameters
-    ----------
-    results : Results
-        Cells.
-    refit : bool, default=False
-        Whether to show the scores after a fit on training and validation samples.
-    """
+def main_table(results: Results) -> TextTable:
+    """Make the table of methods by datasets: our scores, the paper's, marks and ranks."""
     experiment = results.experiment
     digits = 3 if experiment.methods[0].higher_is_better else 2
-    rankings = {
-        title: (names, results.ranking(names, refit=refit))
-        for title, names in experiment.ranked.items()
-    }
-    rankings = {title: pair for title, pair in rankings.items() if pair[1] is not None}
+    ranked = {title: (names, results.ranking(names)) for title, names in experiment.ranked.items()}
+    rankings = {title: pair for title, pair in ranked.items() if pair[1] is not None}
     columns = ["method", *(PROBLEMS[p].title for p in results.problems)]
     columns += ["average rank" for _ in rankings]
     rows = []
     for method in results.methods:
         row = [method.title]
-        for problem in results.problems:
-            cell = results.cells.get((problem, method.name))
-            row.append(_cell_text(cell, digits, refit))
+        row += [_cell_text(results.cells.get((p, method.name)), digits) for p in results.problems]
         for title, (names, ranking) in rankings.items():
-            row.append(
-                _rank_text(method.name, names, ranking, experiment.paper_ranks.get(title, {}))
-            )
-        if any(row[1:]):
-            rows.append(row)
-    title = experiment.title
-    if refit:
-        title += ", final classifier from training and validation samples"
-    return TextTable(title, columns, rows, f"{LEGEND} Splits: {_splits_text(results)}.")
+            printed = experiment.paper_ranks.get(title, {})
+            row.append(_rank_text(method.name, names, ranking, printed))
+        rows.append(row)
+    return TextTable(experiment.title, columns, rows, f"{LEGEND} Splits: {_splits_text(results)}.")
 
 
 def _splits_text(results: Results) -> str:
@@ -311,14 +282,14 @@ def _splits_text(results: Results) -> str:
     return text
 
 
-def _cell_text(cell: Cell | None, digits: int, refit: bool) -> str:
-    scores = () if cell is None else cell.refits if refit else cell.scores
-    if cell is None or not scores:
+def _cell_text(cell: Cell | None, digits: int) -> str:
+    """Write mean ± standard error, the value of the paper in brackets, and the mark."""
+    if cell is None:
         return ""
-    text = pm(*mean_and_error(scores), digits)
+    text = pm(cell.mean, cell.stderr, digits)
     if cell.paper is not None:
         text += f" [{cell.paper.mean:.{digits}f}]"
-    return f"{text} {MARKS[cell.refit_mark if refit else cell.mark]}".strip()
+    return f"{text} {MARKS[cell.mark]}".strip()
 
 
 def _rank_text(name: str, names: Sequence[str], ranking: Any, paper: Mapping[str, float]) -> str:
@@ -364,7 +335,7 @@ def timing_table(results: Results) -> TextTable:
         ratios = ((lmnn, uni), (paper_lmnn, paper_uni), (nca, uni))
         rows.append([*row, *("" if a is None or b is None else _short(a / b) for a, b in ratios)])
     note = (
-        "Processor time of one fit with fixed parameters in one thread, the best of up to three; the "
+        "CPU time of one fit with fixed parameters in one thread, the best of up to three; the "
         "fits of a row run one after the other in one process. LMNN is that of this package, with "
         "three targets and the Euclidean metric as start; the ratio of the paper is for its own LMNN."
     )
@@ -381,7 +352,6 @@ def csv_text(all_results: Sequence[Results]) -> str:
     for results in all_results:
         units = {m.name: m.unit for m in results.experiment.methods}
         for (problem, method), cell in results.cells.items():
-            refit = mean_and_error(cell.refits) if cell.refits else (np.nan, np.nan)
             paper = cell.paper or (np.nan, np.nan)
             rows.append(
                 {
@@ -392,12 +362,9 @@ def csv_text(all_results: Sequence[Results]) -> str:
                     "splits": len(cell.scores),
                     "mean": _number(cell.mean),
                     "standard_error": _number(cell.stderr),
-                    "mean_with_validation_rows": _number(refit[0]),
-                    "standard_error_with_validation_rows": _number(refit[1]),
                     "paper_mean": _number(paper[0]),
                     "paper_standard_error": _number(paper[1]),
                     "against_paper": cell.mark,
-                    "with_validation_rows_against_paper": cell.refit_mark,
                 }
             )
     out = io.StringIO()
@@ -409,3 +376,46 @@ def csv_text(all_results: Sequence[Results]) -> str:
 
 def _number(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.6g}"
+
+
+def joint_test_table(results: Results) -> TextTable | None:
+    """Make the table of joint tests of the methods that the paper has; None without any."""
+    rows = []
+    for method in results.methods:
+        cells = [
+            cell
+            for problem in results.problems
+            if problem != "3-normal"
+            and (cell := results.cells.get((problem, method.name))) is not None
+            and cell.paper is not None
+            and len(cell.scores) > 1
+        ]
+        pairs = [
+            (mean_and_error(c.scores), (c.paper.mean, c.paper.stderr)) for c in cells if c.paper
+        ]
+        known = [i for i, pair in enumerate(pairs) if all(np.isfinite(v) and v for _, v in pair)]
+        if len(known) < 2:
+            continue
+        found = joint_test([pairs[i][0] for i in known], [pairs[i][1] for i in known])
+        where = PROBLEMS[cells[known[found.largest]].problem].title
+        rows.append(
+            [
+                method.title,
+                str(found.n_sets),
+                f"{found.statistic:.1f}",
+                f"{found.p_value:.2g}",
+                f"{where} {found.z[found.largest]:+.1f}",
+            ]
+        )
+    if not rows:
+        return None
+    note = (
+        "Sum over the datasets of the squared difference between our mean and the paper's in units "
+        "of the combined standard error, chi-squared with one degree of freedom per dataset if both "
+        "have the same expected error. A small p-value means that the method does not reproduce the "
+        "paper on all datasets. 3-Normal is left out because the paper does not give its "
+        "parameters. The last column is the dataset with the largest z-score; a positive sign means "
+        "that our score is larger. With few splits the standard errors are themselves uncertain."
+    )
+    columns = ["method", "datasets", "sum of z²", "p-value", "largest z"]
+    return TextTable("Joint test of the agreement with the paper", columns, rows, note)

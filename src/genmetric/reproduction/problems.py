@@ -36,12 +36,12 @@ class Problem:
     n_components : int or None
         Number of principal components of deskewed images; None uses the features.
     sizes : (int, int) or None
-        Number of training and validation samples; ``None`` is 60 and 20 per cent, rounded down.
-        The test samples are the rest.
+        Number of training and validation samples; ``None`` is 60 and 20 %, rounded down. The test
+        samples are the rest.
     n_splits : int
         Number of splits in the paper.
-    refit : bool
-        Whether to also test the selected setting after a fit on training and validation samples.
+    stratified : bool
+        Whether a fifth of each class, rounded up, is for test, and as many for validation.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Problem:
     n_components: int | None = None
     sizes: tuple[int, int] | None = None
     n_splits: int = 30
-    refit: bool = True
+    stratified: bool = False
 
     @property
     def n_samples(self) -> int:
@@ -59,42 +59,34 @@ class Problem:
         return CATALOGUE[self.dataset].n_samples
 
 
-def split_rows(n: int, seed: int, sizes: tuple[int, int] | None = None) -> list[IntArray]:
-    """Draw training, validation and test samples of a random split.
-
-    Parameters
-    ----------
-    n : int
-        Number of samples.
-    seed : int
-        Number of the split.
-    sizes : (int, int), default=None
-        Number of training and validation samples; ``None`` is 60 and 20 per cent, rounded down.
-
-    Returns
-    -------
-    list of three ndarrays
-        Indices of the training, validation and test samples.
+def split_rows(y: AnyArray, problem: Problem, seed: int) -> list[IntArray]:
+    """Draw the indices of the training, validation and test samples of a random split.
 
     Examples
     --------
-    >>> from genmetric.reproduction._problems import split_rows
-    >>> [len(part) for part in split_rows(178, 0)]
+    >>> from genmetric.datasets import load_wine
+    >>> from genmetric.reproduction.problems import PROBLEMS, split_rows
+    >>> y = load_wine().target
+    >>> [len(part) for part in split_rows(y, PROBLEMS["wine"], 0)]
     [106, 35, 37]
     """
-    train, validation = sizes or (int(0.6 * n), int(0.2 * n))
-    if not (train > 0 and validation > 0 and train + validation < n):
-        raise ValueError(
-            f"{train} training and {validation} validation samples leave no test samples out of {n}. "
-            "Use a larger dataset or smaller parts."
-        )
-    order = np.random.default_rng(seed).permutation(n)
-    return np.split(order, [train, train + validation])
+    rng, n = np.random.default_rng(seed), len(y)
+    if problem.stratified:
+        parts: list[list[IntArray]] = [[], [], []]
+        for c in np.unique(y):
+            rows = rng.permutation(np.flatnonzero(y == c))
+            fifth = -(-len(rows) // 5)
+            cuts = [len(rows) - 2 * fifth, len(rows) - fifth]
+            for part, found in zip(parts, np.split(rows, cuts), strict=True):
+                part.append(found)
+        return [np.sort(np.concatenate(part)) for part in parts]
+    train, validation = problem.sizes or (int(0.6 * n), int(0.2 * n))
+    return np.split(rng.permutation(n), [train, train + validation])
 
 
-def split_parts(X: AnyArray, y: AnyArray, seed: int, sizes: tuple[int, int] | None) -> Parts:
+def split_parts(X: AnyArray, y: AnyArray, problem: Problem, seed: int) -> Parts:
     """Return samples and classes of the parts "train", "val" and "test" of a split."""
-    indices = split_rows(len(X), seed, sizes)
+    indices = split_rows(y, problem, seed)
     return {
         name: (np.asarray(X[rows]), y[rows])
         for name, rows in zip(("train", "val", "test"), indices, strict=True)
@@ -105,24 +97,7 @@ def split_parts(X: AnyArray, y: AnyArray, seed: int, sizes: tuple[int, int] | No
 def load_problem(
     problem: Problem, data_dir: str | None = None, cache_dir: str | None = None
 ) -> tuple[AnyArray, AnyArray]:
-    """Load all samples of a problem, scaled, and their classes.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    data_dir : str, default=None
-        Directory to search first, as in :func:`genmetric.datasets.load_dataset`.
-    cache_dir : str, default=None
-        Directory in which principal components of images are stored.
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, n_features)
-        Samples.
-    y : ndarray of shape (n_samples,)
-        Classes 0, 1, ...
-    """
+    """Load all samples of a problem, scaled, and their classes 0, 1, ..."""
     if problem.n_components is not None:
         Z, y = _image_components(problem.dataset, data_dir, cache_dir)
         return Z[:, : problem.n_components], y
@@ -172,7 +147,6 @@ def _mnist(n_components: int) -> Problem:
         # The paper says 65000 training samples, but with 15000 others there would be too many.
         sizes=(55_000, 5_000),
         n_splits=5,
-        refit=False,
     )
 
 

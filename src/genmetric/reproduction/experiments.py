@@ -1,6 +1,6 @@
 """The experiments of the paper: datasets, methods with their grids, published values.
 
-A new dataset is an entry of :data:`genmetric.reproduction._problems.PROBLEMS`, a new method an
+A new dataset is an entry of :data:`genmetric.reproduction.problems.PROBLEMS`, a new method an
 object below; both then belong in the lists of an :class:`Experiment`.
 """
 
@@ -18,8 +18,8 @@ from sklearn.svm import SVC
 
 from genmetric.datasets import CATALOGUE
 from genmetric.learners import LMNN, GenerativeMetric
-from genmetric.reproduction import _paper as paper
-from genmetric.reproduction._methods import (
+from genmetric.reproduction import paper
+from genmetric.reproduction.methods import (
     Clusters,
     Energy,
     Estimators,
@@ -30,8 +30,8 @@ from genmetric.reproduction._methods import (
     OneKernel,
     Seconds,
 )
-from genmetric.reproduction._paper import Figure
-from genmetric.reproduction._problems import LARGE, SMALL, Problem
+from genmetric.reproduction.paper import Figure
+from genmetric.reproduction.problems import LARGE, SMALL, Problem
 
 #: Incremented if the protocol changes in a way that the objects below do not show.
 PROTOCOL_VERSION = 1
@@ -77,10 +77,6 @@ class Experiment:
     def methods_for(self, problem: str) -> tuple[Method, ...]:
         """Return the methods that run on a dataset."""
         return tuple(m for m in self.methods if problem in self.only.get(m.name, (problem,)))
-
-    def splits_of(self, problem: Problem) -> int:
-        """Return the number of splits of a dataset in this experiment."""
-        return problem.n_splits if self.n_splits is None else self.n_splits
 
 
 #: Titles, families and the number of splits do not change a score.
@@ -208,7 +204,6 @@ _OTHERS: tuple[Method, ...] = (
         title="NCA",
         family="nca",
         metrics=(({}, NeighborhoodComponentsAnalysis()),),
-        refit=False,
     ),
     Estimators(name="lda", title="LDA", family="lda", estimator=LinearDiscriminantAnalysis()),
     Estimators(
@@ -265,7 +260,7 @@ def _kernels(name: str, title: str, *regions: int) -> KernelCombination:
 _EXPERIMENTS = (
     Experiment(
         name="small",
-        title="Error on small datasets, in per cent",
+        title="Error on small datasets, in %",
         problems=SMALL,
         methods=(*_SMALL.values(), *_energy_forms((1, 3, 5), (3, 1, 5, 7, 9)), *_OTHERS),
         figures=paper.SMALL,
@@ -274,7 +269,7 @@ _EXPERIMENTS = (
     ),
     Experiment(
         name="density",
-        title="Error of density-weighted combinations, in per cent",
+        title="Error of density-weighted combinations, in %",
         problems=SMALL,
         methods=tuple(_OF_EIGHT[name] for name in _EIGHT),
         figures=paper.SMALL,
@@ -283,7 +278,7 @@ _EXPERIMENTS = (
     ),
     Experiment(
         name="large",
-        title="Error on large datasets, in per cent",
+        title="Error on large datasets, in %",
         problems=LARGE,
         methods=(*_LARGE.values(), *_energy_forms((3,), (3, 1, 5)), *_TUNED),
         figures=paper.LARGE,
@@ -293,7 +288,7 @@ _EXPERIMENTS = (
     ),
     Experiment(
         name="nonlinear",
-        title="Error of nonlinear combinations, in per cent",
+        title="Error of nonlinear combinations, in %",
         problems=(
             "3-normal",
             "wine",
