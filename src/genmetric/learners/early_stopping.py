@@ -41,7 +41,8 @@ def lbfgs(evaluate: Evaluate, L: FloatArray, metric: FloatArray, tol: float) -> 
     steps: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=n_kept)
     # The first step is a quarter of the start; both lengths are those of A.
     length = float(np.sqrt(np.vdot(L, np.linalg.solve(metric, L.T).T))) / 4
-    while gradient.any():
+    # A gradient below 1e-160 has no length, and the value is at its minimum.
+    while np.vdot(gradient, gradient @ metric) > 0:
         rest, shares = gradient, []
         for step, change, product in reversed(steps):
             shares.append(float(np.vdot(step, rest)) / product)
