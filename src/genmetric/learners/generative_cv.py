@@ -15,7 +15,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import check_random_state
 
-from genmetric._neighbors import N_NEIGHBORS, nearest_neighbors, select_n_neighbors, vote_errors
+from genmetric._neighbors import N_NEIGHBORS, other_neighbors, select_n_neighbors, vote_errors
 from genmetric._parallel import one_blas_thread
 from genmetric._text import print_progress
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
@@ -275,7 +275,9 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         """
         check_parameters(self)
         rng = check_random_state(self.random_state)
-        template = self._template(rng)
+        template = shared_parameters(self.metric or GenerativeMetric(), self.random_state, rng)
+        if self.n_jobs is not None:
+            template.set_params(n_jobs=self.n_jobs)
         x, labels, _, _ = labelled_rows(self, form_points(X, self.preprocessor, self), y)
         groups = check_groups(groups, self.cv, len(x))
         weight = np.ones(len(x))
@@ -294,7 +296,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             # The fit of the best candidate emits the warnings about classes, once.
             warnings.simplefilter("ignore", UserWarning)
             splits = self._splits(labels, weight, groups, rng)
-            k = self._numbers(min(len(split.references) for split in splits))
+            k = neighbor_numbers(self.n_neighbors, min(len(s.references) for s in splits) - 1)
             scores = self._scores(template, grid, samples, classes, splits, k)
         self._take_scores(grid, scores, k, sum(weight[kept][s.queries].sum() for s in splits))
         best = clone(template).set_params(**grid[self.best_index_])
@@ -331,20 +333,6 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         """
         found: FloatArray = self.best_estimator_.local_metrics(X)
         return found
-
-    def _template(self, rng: np.random.RandomState) -> GenerativeMetric:
-        """Return the metric with all parameters that the candidates share."""
-        template: GenerativeMetric = clone(
-            GenerativeMetric() if self.metric is None else self.metric
-        )
-        if template.random_state is None:
-            seed = self.random_state
-            fixed = isinstance(seed, int | np.integer)
-            template.set_params(random_state=seed if fixed else int(rng.randint(2**31 - 1)))
-        if self.n_jobs is not None:
-            template.set_params(n_jobs=self.n_jobs)
-        check_parameters(template)
-        return template
 
     def _grid(
         self, template: GenerativeMetric, n_classes: int, rank: int, n_features: int
@@ -420,17 +408,6 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             splits.append(Split(train, averaged, queries, among))
         return splits
 
-    def _numbers(self, n_references: int) -> IntArray:
-        """Return the numbers of neighbours, ascending, that there are enough samples for."""
-        numbers = np.unique(grid_values(self.n_neighbors, "n_neighbors", [Interval(int, 1)]))
-        k = numbers[numbers < n_references]
-        if not len(k):
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors!r} is too large for {n_references} samples, which "
-                f"have {n_references - 1} neighbours. Use a smaller number."
-            )
-        return np.asarray(k, np.intp)
-
     def _scores(
         self,
         template: GenerativeMetric,
@@ -442,27 +419,28 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     ) -> FloatArray:
         """Return the scores of all candidates, shape (n_candidates, n_splits, n_numbers)."""
         x, codes, weight, _ = samples
+        labels = classes[codes]
         scores = np.empty((len(grid), len(splits), len(k)))
         for s, split in enumerate(splits):
-            own = weight[split.queries]
+            rows = np.union1d(split.queries, split.references)
+            queries, references = (np.searchsorted(rows, part) for part in split[2:])
+            truth, own = codes[split.queries], weight[split.queries]
+            trained = references[np.isin(split.references, split.train)]
+            options = {} if (own == 1).all() else {"sample_weight": own}
             for c, factor in enumerate(_candidate_factors(template, grid, samples, split)):
-                queries, references = (x[rows] @ factor.T for rows in split[2:])
+                z = x[rows] @ factor.T
                 if self.scoring is None:
-                    neighbors = _neighbor_classes(
-                        split, queries, references, codes, int(k.max()), template.n_jobs
+                    found = other_neighbors(
+                        z, queries, references, int(k.max()), n_jobs=template.n_jobs
                     )
-                    truth = codes[split.queries]
-                    errors = vote_errors(neighbors, truth, len(classes), k, sample_weight=own)
-                    scores[c, s] = 1 - errors
-                else:
-                    labels = classes[codes]
-                    trained = np.isin(split.references, split.train)
-                    for j, number in enumerate(k):
-                        model = KNeighborsClassifier(min(int(number), int(trained.sum())))
-                        model.fit(references[trained], labels[split.references[trained]])
-                        options = {} if (own == 1).all() else {"sample_weight": own}
-                        scorer = check_scoring(model, self.scoring)
-                        scores[c, s, j] = scorer(model, queries, labels[split.queries], **options)
+                    votes = codes[rows[found]]
+                    scores[c, s] = 1 - vote_errors(votes, truth, len(classes), k, **options)
+                    continue
+                for j, number in enumerate(k):
+                    model = KNeighborsClassifier(min(int(number), len(trained)))
+                    model.fit(z[trained], labels[rows[trained]])
+                    scorer = check_scoring(model, self.scoring)
+                    scores[c, s, j] = scorer(model, z[queries], labels[split.queries], **options)
         return scores
 
     def _take_scores(
@@ -553,6 +531,29 @@ def grid_values(values: Any, name: str, rules: Sequence[RuleOrValue]) -> list[An
     if not found:
         raise ValueError(f"{name} is empty. Pass at least one value.")
     return found
+
+
+def shared_parameters(metric: Any, random_state: Any, rng: np.random.RandomState) -> Any:
+    """Return a copy of the metric with the parameters that all candidates share, and a seed."""
+    template = clone(metric)
+    if template.random_state is None:
+        seed = (
+            random_state if isinstance(random_state, int | np.integer) else rng.randint(2**31 - 1)
+        )
+        template.set_params(random_state=int(seed))
+    check_parameters(template)
+    return template
+
+
+def neighbor_numbers(values: Any, n_allowed: int) -> IntArray:
+    """Return the numbers of neighbours of a grid, ascending, that there are enough samples for."""
+    numbers = np.unique(grid_values(values, "n_neighbors", [Interval(int, 1)]))
+    if numbers[0] > n_allowed:
+        raise ValueError(
+            f"n_neighbors={values!r} is too large: there are {n_allowed} samples to search among. "
+            "Use a smaller number."
+        )
+    return np.asarray(numbers[numbers <= n_allowed], np.intp)
 
 
 def smooth(values: FloatArray) -> FloatArray:
@@ -735,22 +736,6 @@ def _warn_in_sample(n_features: int, counts: IntArray) -> None:
 
 #: Samples, their classes, their frequencies, and the weights of their local metrics.
 Samples = tuple[FloatArray, IntArray, FloatArray, FloatArray]
-
-
-def _neighbor_classes(
-    split: Split,
-    queries: FloatArray,
-    references: FloatArray,
-    codes: IntArray,
-    k: int,
-    n_jobs: int | None,
-) -> IntArray:
-    """Return the classes of the nearest neighbours of the queries, each without itself."""
-    place = np.searchsorted(split.references, split.queries)
-    place = np.minimum(place, len(split.references) - 1)
-    exclude = np.where(split.references[place] == split.queries, place, -1)
-    found = nearest_neighbors(references, k, queries=queries, exclude=exclude, n_jobs=n_jobs)
-    return np.asarray(codes[split.references[found.indices]])
 
 
 def _candidate_factors(

@@ -29,7 +29,13 @@ from genmetric._validation import (
     form_points,
     numeric_targets,
 )
-from genmetric.learners.generative_cv import grid_values, reduced_factor, results_table
+from genmetric.learners.generative_cv import (
+    grid_values,
+    neighbor_numbers,
+    reduced_factor,
+    results_table,
+    shared_parameters,
+)
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 from genmetric.learners.regression import GenerativeRegressionMetric, check_varying
 
@@ -163,15 +169,17 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
             The fitted estimator.
         """
         check_parameters(self)
-        template = self._template()
+        rng = check_random_state(self.random_state)
+        metric = self.metric or GenerativeRegressionMetric()
+        template = shared_parameters(metric, self.random_state, rng)
         x, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
         weight = np.ones(len(x))
         if sample_weight is not None:
             weight = check_weights(sample_weight, len(x))
         check_varying(targets[weight > 0], type(self).__name__)
         grid = self._grid()
-        splits, weight = self._splits(x, targets, weight)
-        k = self._numbers(min(len(train) for train, _ in splits), len(x))
+        splits, weight = self._splits(x, targets, weight, rng)
+        k = neighbor_numbers(self.n_neighbors, min(len(train) for train, _ in splits))
         scores = np.empty((len(grid), len(splits), len(k)))
         with one_blas_thread(), warnings.catch_warnings():
             # The final fit emits the warnings, once.
@@ -195,16 +203,6 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         self.slice_edges_ = self.best_estimator_.slice_edges_
         return self
 
-    def _template(self) -> GenerativeRegressionMetric:
-        """Return the metric with all parameters that the candidates share."""
-        template: GenerativeRegressionMetric = clone(
-            GenerativeRegressionMetric() if self.metric is None else self.metric
-        )
-        if template.random_state is None:
-            template.set_params(random_state=self.random_state)
-        check_parameters(template)
-        return template
-
     def _grid(self) -> list[dict[str, Any]]:
         """Return the parameters of the candidates; those with one average are neighbours."""
         rules = GenerativeRegressionMetric._parameter_rules
@@ -223,7 +221,7 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         return [dict(zip(names, values, strict=True)) for values in found]
 
     def _splits(
-        self, x: AnyArray, targets: FloatArray, weight: FloatArray
+        self, x: AnyArray, targets: FloatArray, weight: FloatArray, rng: np.random.RandomState
     ) -> tuple[list[tuple[IntArray, IntArray]], FloatArray]:
         """Return training and test indices of samples with a positive weight, and weights.
 
@@ -231,8 +229,7 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         """
         kept = np.flatnonzero(weight)
         if isinstance(self.cv, int | np.integer):
-            seed = check_random_state(self.random_state)
-            folds = KFold(min(int(self.cv), len(kept)), shuffle=True, random_state=seed)
+            folds = KFold(min(int(self.cv), len(kept)), shuffle=True, random_state=rng)
             pairs = [(kept[train], kept[test]) for train, test in folds.split(kept)]
         else:
             # The indices of given splits refer to all samples.
@@ -243,17 +240,6 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
             pairs = [(np.repeat(a, counts[a]), np.repeat(b, counts[b])) for a, b in pairs]
             weight = np.ones(len(x))
         return pairs, weight
-
-    def _numbers(self, n_references: int, n_samples: int) -> IntArray:
-        """Return the numbers of neighbours, ascending, that there are enough samples for."""
-        numbers = np.unique(grid_values(self.n_neighbors, "n_neighbors", [Interval(int, 1)]))
-        k = numbers[numbers <= n_references]
-        if not len(k):
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors!r} is too large for {n_samples} samples. Use a "
-                "smaller number."
-            )
-        return np.asarray(k, np.intp)
 
     def _score(
         self,
