@@ -248,9 +248,9 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         n_slices = int(np.clip(len(y) // 40, 2, 6))
         slices = np.empty(len(y), int)
         slices[np.argsort(y, kind="stable")] = np.arange(len(y)) * n_slices // len(y)
-        for train, held_out in held_out_folds(slices):
-            if np.ptp(y[train]) > 0:
-                part = x[train], y[train], weights[train]
+        for rows, held_out in held_out_folds(slices):
+            if np.ptp(y[rows]) > 0:
+                part = x[rows], y[rows], weights[rows]
                 errors = partial(_squared_errors, part=part, x=x[held_out], y=y[held_out])
                 yield self._iterates(part, scale), errors, weights[held_out]
 
@@ -282,15 +282,13 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     def _closed_form(self, data: Samples) -> FloatArray:
         """Compute the metric in closed form, for two classes if y has two distinct values."""
-        x, y, weights = data
+        (x, y, weights), n_jobs = data, self.n_jobs
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Classes .* have a single", UserWarning)
             if ((y == y.min()) | (y == y.max())).all():
-                return GenerativeMetric(n_jobs=self.n_jobs).fit(x, y == y.max(), weights).metric_
-            estimator = GenerativeRegressionMetric(
-                n_jobs=self.n_jobs, random_state=self.random_state
-            )
-            return estimator.fit(x, y, sample_weight=weights).metric_
+                return GenerativeMetric(n_jobs=n_jobs).fit(x, y == y.max(), weights).metric_
+            closed = GenerativeRegressionMetric(n_jobs=n_jobs, random_state=self.random_state)
+            return closed.fit(x, y, sample_weight=weights).metric_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
