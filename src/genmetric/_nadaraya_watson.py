@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from genmetric._chunks import map_chunks, row_chunks
+from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import FloatArray
 
 
@@ -22,8 +22,8 @@ def kernel_regression(
     samples: FloatArray,
     targets: FloatArray,
     bandwidth: float,
-    *,
     sample_weight: FloatArray | None = None,
+    *,
     n_jobs: int | None = None,
 ) -> FloatArray:
     r"""Predict by the Nadaraya-Watson estimator with a Gaussian kernel.

@@ -54,7 +54,8 @@ def nearest_neighbors(
     distances : ndarray of shape (n_queries, n_neighbors)
         Euclidean distances, ascending.
     indices : ndarray of shape (n_queries, n_neighbors)
-        Indices of the references; equal distances are ordered by index.
+        Indices of the references; equal distances are ordered by index. If several references tie
+        for the last place, any of them may be found.
 
     Examples
     --------
@@ -80,9 +81,9 @@ def nearest_neighbors(
         )
     if not len(queries):
         return Neighbors(np.empty((0, n_neighbors)), np.empty((0, n_neighbors), np.intp))
-    references, queries, unit = _centred(references, queries)
-    search = NearestNeighbors(n_neighbors=n_neighbors + spare, n_jobs=n_jobs).fit(references)
-    found = search.kneighbors(queries, return_distance=False)
+    x, z, unit = _centred(references, queries)
+    search = NearestNeighbors(n_neighbors=n_neighbors + spare, n_jobs=n_jobs).fit(x)
+    found = search.kneighbors(z, return_distance=False)
     if exclude is not None and spare:
         # Drop the excluded reference of each row, or the last one where it was not found.
         kept = found != exclude[:, None]
@@ -91,8 +92,8 @@ def nearest_neighbors(
 
     def exact(rows: slice) -> Neighbors:
         # The search may compute distances as differences of norms, with the errors of these.
-        e = references[found[rows]] - queries[rows, None]
-        distances = unit * np.sqrt(np.einsum("ijk,ijk->ij", e, e, dtype=float))
+        e = np.subtract(references[found[rows]], queries[rows, None], dtype=float) / unit
+        distances = unit * np.sqrt(np.einsum("ijk,ijk->ij", e, e))
         order = np.lexsort((found[rows], distances))
         return Neighbors(*(np.take_along_axis(a, order, 1) for a in (distances, found[rows])))
 

@@ -301,7 +301,7 @@ def check_weights(
         if allow_zero_sum:
             return weights
         raise ValueError(f"{name} is zero for all samples. At least one weight must be positive.")
-    if not 1e-100 <= weights.max() * len(weights) <= 1e100:
+    if not 1e-100 <= weights.max() <= 1e100:
         raise ValueError(
             f"{name} has weights of up to {weights.max():g}, whose sums leave the range of float64. "
             "Multiply the weights by a constant."
@@ -430,7 +430,9 @@ def batch_targets(estimator: Any, y: Any) -> FloatArray:
     name = type(estimator).__name__
     refuse_lazy(y, "y")
     try:
-        values = np.asarray(y, dtype=float)
+        values = np.asarray(y)
+        # check_array refuses complex numbers, with the error that scikit-learn expects.
+        values = values if values.dtype.kind == "c" else values.astype(float)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} expects numeric targets; got y = {reprlib.repr(y)}. For class labels use "

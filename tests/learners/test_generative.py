@@ -266,12 +266,6 @@ class TestParameters:
         round_ = GenerativeMetric(shrinkage=1).fit(X, y).covariances_
         np.testing.assert_allclose(round_[0], round_[0, 0, 0] * np.eye(4), atol=1e-12)
 
-    def test_verbose(self, caplog):
-        GenerativeMetric().fit(*IRIS)
-        assert not caplog.messages
-        GenerativeMetric(verbose=1).fit(*IRIS)
-        assert "150 samples, 4 features, 3 classes" in caplog.text
-
 
 class TestWeights:
     """Sample weights are frequencies."""
@@ -353,7 +347,7 @@ class TestInvariance:
         found = estimator.fit(X @ Q.T, y).metric_
         assert difference(Q.T @ found @ Q, expected) < 1e-5
 
-    @pytest.mark.parametrize("scale", [1e-150, 1e-9, 1e9, 1e150])
+    @pytest.mark.parametrize("scale", [1e-60, 1e-9, 1e9, 1e60])
     def test_scale(self, data, scale):
         X, y = data
         X = X / X.std()

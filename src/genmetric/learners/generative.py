@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -843,7 +844,9 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         if method != "fit" and not (combination is None and fitted_by_statistics(self.class_model)):
             raise ValueError(
                 f'{method} receives samples in batches and requires combination="uniform" and '
-                f"Gaussian class models without a covariance_estimator; got {self!r}. Use fit."
+                "Gaussian class models without a covariance_estimator; got "
+                f"combination={reprlib.repr(self.combination)}, class_model={self.class_model!r}. "
+                "Use fit."
             )
         return combination
 
