@@ -30,10 +30,7 @@ LOSSES = ["hinge", "squared_hinge"]
 @pytest.mark.filterwarnings("ignore:Classes .* have .* samples, too few:UserWarning")
 @pytest.mark.filterwarnings("ignore:LMNN did not converge:sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
-    [
-        LMNN(),
-        LMNN(1, n_components=1, init="pca", push=0.7, loss="squared_hinge", early_stopping=False),
-    ],
+    [LMNN(1, n_components=1, init="pca", push=0.7, loss="squared_hinge", early_stopping=False)],
     expected_failed_checks=lambda _: {
         "check_sample_weight_equivalence_on_dense_data": "A repeated sample is a target neighbour "
         "of its copies; a weighted sample is not a target of itself.",

@@ -12,23 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from genmetric import MLKR, GenerativeRegressionMetric, KernelRegressor
 from genmetric.learners import mlkr_objective
 
 X, Y = make_friedman1(150, random_state=0)
-
-
-@parametrize_with_checks(
-    [MLKR()],
-    expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "Folds do not depend on weights, so "
-        "weighted and repeated samples may select different numbers of iterations.",
-    },
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def naive_objective(L, x, y, weights):

@@ -49,7 +49,7 @@ from genmetric.learners.early_stopping import (
     train,
 )
 from genmetric.learners.generative import GenerativeMetric
-from genmetric.learners.lmnn_objective import Loss, Objective, target_neighbors
+from genmetric.learners.lmnn_loss import Loss, Objective, target_neighbors
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 
 #: Closed forms that ``init="auto"`` selects from on held-out samples. The first one is used without
