@@ -7,7 +7,7 @@ the earlier and of the later sample, and serves as sample and impostor in both d
 from __future__ import annotations
 
 from functools import reduce
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -130,18 +130,10 @@ def lmnn_objective(
     (1.875, array([[2.75]]))
     """
     order = np.argsort(codes, kind="stable")
-    weights = np.ones(len(X)) if sample_weight is None else sample_weight
-    objective = Objective(
-        np.ascontiguousarray(X[order]),
-        codes[order],
-        np.argsort(order)[targets[order]],
-        weights[order],
-        push=push,
-        loss=loss,
-        width=1e-200,
-        n_jobs=n_jobs,
-    )
-    return objective(L)
+    x, place = np.ascontiguousarray(X[order]), np.argsort(order)
+    weights = np.ones(len(X)) if sample_weight is None else sample_weight[order]
+    options: Any = {"push": push, "loss": loss, "width": 1e-200, "n_jobs": n_jobs}
+    return Objective(x, codes[order], place[targets[order]], weights, **options)(L)
 
 
 class Objective:
@@ -231,13 +223,13 @@ class Objective:
         """Return `n_jobs`, or 1 if starting threads takes longer than the products."""
         return self.n_jobs if n_products * self.X.shape[1] > 2e8 else 1
 
-    def _visit(self) -> list[AnyArray]:
+    def _visit(self) -> list[Any]:
         """Sum over the pairs of the active set."""
         pairs = self.pairs or []
         n_jobs = self._threads(8.0 * sum(len(rows) for rows, _ in pairs))
         return reduce(_add, map_chunks(lambda part: self._sums(*part), pairs, n_jobs))
 
-    def _search(self, L: FloatArray) -> list[AnyArray]:
+    def _search(self, L: FloatArray) -> list[Any]:
         """Sum over all pairs of samples within a radius, which become the active set."""
         self.searched_at, self.radius2 = L.copy(), self.farthest
         if not self.is_crowded:
@@ -246,13 +238,12 @@ class Objective:
             self.radius2 = self.farthest + 0.5 + 0.2 * np.maximum(rest, 0.0)
         points, bounds = search_points(self.Z, self.norm2, self.radius2)
 
-        def of_task(strips: list[slice]) -> tuple[list[AnyArray], tuple[IntArray, IntArray]]:
+        def of_task(strips: list[slice]) -> tuple[list[Any], tuple[IntArray, IntArray]]:
             found = [impostors(points, bounds, self.class_ends[rows], rows) for rows in strips]
             rows, others = (np.concatenate(part) for part in zip(*found, strict=True))
             return self._sums(rows, others), (rows, others)
 
-        totals: list[AnyArray] = []
-        kept, n_pairs = [], 0
+        totals, kept, n_pairs = list[Any](), list[tuple[IntArray, IntArray]](), 0
         for sums, pairs in map_chunks(of_task, self.tasks, self._threads(float(len(self.X)) ** 2)):
             totals = _add(totals, sums) if totals else sums
             n_pairs += len(pairs[0])
@@ -269,7 +260,7 @@ class Objective:
         self.pairs = None if self.is_crowded else kept
         return totals
 
-    def _sums(self, rows: IntArray, others: IntArray) -> list[AnyArray]:
+    def _sums(self, rows: IntArray, others: IntArray) -> list[Any]:
         """Sum over the triplets whose sample and impostor are one of the pairs, in either order.
 
         Returns the loss, the smoothed loss, the slopes of the loss summed over impostors and over
@@ -298,7 +289,7 @@ class Objective:
         return [loss, smooth, pulled, pushed, product]
 
 
-def _add(totals: list[AnyArray], sums: list[AnyArray]) -> list[AnyArray]:
+def _add(totals: list[Any], sums: list[Any]) -> list[Any]:
     """Add two lists of arrays."""
     return [a + b for a, b in zip(totals, sums, strict=True)]
 
@@ -397,8 +388,8 @@ def impostors(
     """
     left = points[strip].copy()
     left[:, -2:] = left[:, :-3:-1]
-    rows: list[AnyArray] = [np.empty(0, np.uint16)]
-    others: list[AnyArray] = [np.empty(0, np.int32)]
+    rows: list[Any] = [np.empty(0, np.uint16)]
+    others: list[Any] = [np.empty(0, np.int32)]
     for low in range(int(ends.min()), len(points), TILE_COLUMNS):
         tile = slice(low, min(low + TILE_COLUMNS, len(points)))
         product = left @ points[tile].T

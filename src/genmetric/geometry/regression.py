@@ -11,45 +11,30 @@ The sign rule for B gives, with unit vectors :math:`\hat b` and :math:`\hat g`,
 
 .. math:: M \propto |B| = \|b\|\,\|g\|\,(\hat b \hat b^T + \hat g \hat g^T) ,
 
-so neither eigenvalues nor eigenvectors are needed.
+so the average over samples needs neither eigenvalues nor eigenvectors.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from genmetric._typing import AnyArray, FloatArray
-from genmetric.geometry.local import FLOOR
+from genmetric._typing import BoolArray, FloatArray
+from genmetric.geometry.local import FLOOR, local_metrics
 
 
-class RegressionMetricSum(NamedTuple):
-    """Weighted average of the local metrics for regression.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (n_features, n_features)
-        Average metric, of trace D.
-    stderr : float
-        Its standard error in Frobenius norm, relative to the norm of the average.
-    """
-
-    mean: FloatArray
-    stderr: float
-
-
-def _directions(gradient: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray, AnyArray]:
+def _directions(
+    gradient: FloatArray, slope: FloatArray
+) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Return unit vectors of both gradients, and which samples have both."""
-    out = []
+    found = []
     for vectors in (gradient, slope):
         # Scaled first by the largest entry: squares of 1e-200 vanish.
         size = np.abs(vectors).max(axis=1, keepdims=True)
         scaled = vectors / np.where(size > 0, size, 1.0)
         norm = np.linalg.norm(scaled, axis=1, keepdims=True)
-        out.append((scaled / np.where(norm > 0, norm, 1.0), size[:, 0] > 0))
-    (g, has_g), (b, has_b) = out
-    return g, b, has_g & has_b
+        found.append(scaled / np.where(norm > 0, norm, 1.0))
+    g, b = found
+    return g, b, np.asarray(g.any(axis=1) & b.any(axis=1))
 
 
 def regression_local_metrics(gradient: FloatArray, slope: FloatArray) -> FloatArray:
@@ -84,26 +69,16 @@ def regression_local_metrics(gradient: FloatArray, slope: FloatArray) -> FloatAr
            [0. , 1.5, 0. ],
            [0. , 0. , 0. ]])
     """
-    n_features = gradient.shape[1]
     g, b, both = _directions(gradient, slope)
-    plus, minus = b + g, b - g
-    bases = []
-    for vectors in (plus, minus):
-        norm = np.linalg.norm(vectors, axis=1, keepdims=True)
-        # Parallel gradients leave a sum or a difference of rounding errors only.
-        bases.append(np.where(norm > 1e-7, vectors / np.where(norm > 0, norm, 1.0), 0.0))
-    spanned = sum(np.einsum("ni,nj->nij", u, u) for u in bases)
-    top = np.einsum("ni,nj->nij", plus, plus) + np.einsum("ni,nj->nij", minus, minus)
-    identity = np.eye(n_features)
-    M = top / 4 * n_features + FLOOR * (identity - spanned)
-    M[~both] = identity
-    M *= (n_features / np.trace(M, axis1=1, axis2=2))[:, None, None]
-    return np.asarray(M)
+    outer = b[:, :, None] * g[:, None, :]
+    metrics = local_metrics(outer + outer.transpose(0, 2, 1), normalization="trace")
+    metrics[~both] = np.eye(g.shape[1])
+    return metrics
 
 
 def average_regression_metrics(
     gradient: FloatArray, slope: FloatArray, weights: FloatArray | None = None
-) -> RegressionMetricSum:
+) -> tuple[FloatArray, float]:
     r"""Average the local metrics for regression over samples, with one product per gradient.
 
     .. math:: \bar M = \tfrac D2 \sum_i w_i (\hat b_i \hat b_i^T + \hat g_i \hat g_i^T)
@@ -119,23 +94,23 @@ def average_regression_metrics(
 
     Returns
     -------
-    RegressionMetricSum
-        The average and its standard error.
+    mean : ndarray of shape (n_features, n_features)
+        Average metric, of trace D.
+    stderr : float
+        Its standard error in Frobenius norm, relative to the norm of the average.
     """
     n_samples, n_features = gradient.shape
     w = np.ones(n_samples) if weights is None else weights
     total = float(w.sum())
     w = w / total
     g, b, both = _directions(gradient, slope)
-    kept = np.where(both, w, 0.0)
-    half = 0.5 * n_features
+    kept, half = np.where(both, w, 0.0), 0.5 * n_features
     mean = half * ((g.T * kept) @ g + (b.T * kept) @ b)
-    identity = float(w[~both].sum())
-    mean += (identity + FLOOR) * np.eye(n_features)
+    mean += (float(w[~both].sum()) + FLOOR) * np.eye(n_features)
     mean *= n_features / np.trace(mean)
     # The squared Frobenius norm of a local metric follows from the angle of its two directions.
     cosine = np.einsum("ij,ij->i", g, b)
     squares = np.where(both, half**2 * (2 + 2 * cosine**2), float(n_features))
     size = float(np.einsum("ij,ij->", mean, mean))
     variance = max(float(w @ squares) - size, 0.0)
-    return RegressionMetricSum(mean, float(np.sqrt(variance / total / size)))
+    return mean, float(np.sqrt(variance / total / size))

@@ -6,39 +6,134 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from genmetric._chunks import map_chunks, one_blas_thread, row_chunks
-from genmetric._parameters import InstanceOf, Interval, ParameterRules, check_parameters
-from genmetric._rollback import restore_on_error
-from genmetric._typing import AnyArray, ArrayLike, FloatArray
+from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
+from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
+    InstanceOf,
+    Interval,
+    ParameterRules,
     batch_targets,
     check_n_components,
+    check_parameters,
     check_weights,
     form_points,
     numeric_targets,
 )
 from genmetric.density import GaussianMixtureModel, GaussianModel, JointDensity
-from genmetric.density._scaling import Scaling
-from genmetric.geometry import interpolate, regression_local_metrics
-from genmetric.learners._generative import GenerativeMetric
-from genmetric.learners._mahalanobis import LinearMapMixin, MahalanobisMixin, fitted_samples
-from genmetric.learners._regression import (
-    RegressionSpecification,
-    learn_regression_metric,
-    regression_factor,
-    regression_training,
+from genmetric.density.coordinates import Coordinates
+from genmetric.density.statistics import class_statistics
+from genmetric.geometry.factor import rank_limited_factor, symmetric_root
+from genmetric.geometry.local import interpolate
+from genmetric.geometry.regression import average_regression_metrics, regression_local_metrics
+from genmetric.learners.class_models import to_base
+from genmetric.learners.generative import GenerativeMetric
+from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin, fitted_samples
+from genmetric.learners.streaming import Reservoir
+
+#: Parameters that the metric of the slices shares with the metric for numeric targets.
+SHARED = (
+    *("shrinkage", "base", "normalization", "interpolation", "n_components", "solver"),
+    *("class_tol", "max_samples", "n_jobs", "random_state"),
 )
-from genmetric.learners._reservoir import Reservoir
-from genmetric.learners._slices import default_n_slices, quantile_edges, slice_targets
-from genmetric.learners._specification import METRIC_RULES
-from genmetric.learners._streaming import naming_batch
 
 #: Targets that the first pass over batches keeps for the edges of the slices.
 EDGE_SAMPLES = 100_000
+
+
+def default_n_slices(n_samples: int) -> int:
+    """Return the number of slices for a number of samples: at least 40 each, from 2 to 6.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of training samples.
+
+    Returns
+    -------
+    int
+        Number of slices.
+
+    Examples
+    --------
+    >>> from genmetric.learners import default_n_slices
+    >>> [default_n_slices(n) for n in (50, 150, 1000)]
+    [2, 3, 6]
+    """
+    return int(np.clip(n_samples // 40, 2, 6))
+
+
+def quantile_edges(
+    y: AnyArray, n_slices: int, sample_weight: FloatArray | None = None
+) -> FloatArray:
+    """Compute the inner edges of quantile slices of a target.
+
+    Equal targets are in one slice. With many equal targets there are fewer edges than asked for,
+    and at least one if the target is not constant.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        Numeric targets.
+    n_slices : int
+        Number of slices with about equal numbers of samples.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Frequencies.
+
+    Returns
+    -------
+    ndarray of shape (n_edges,)
+        Ascending edges; a target belongs to the first slice whose edge is not smaller.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.learners import quantile_edges
+    >>> quantile_edges(np.arange(9.0), 3)
+    array([2., 5.])
+    """
+    values, inverse = np.unique(y, return_inverse=True)
+    counts = np.bincount(inverse, sample_weight)
+    reached = np.cumsum(counts) / counts.sum()
+    wanted = np.arange(1, n_slices) / n_slices
+    # The value whose cumulated frequency is nearest: ties of many samples go to one side.
+    places = np.abs(reached[:, None] - wanted).argmin(axis=0)
+    return np.asarray(values[np.unique(np.minimum(places, max(len(values) - 2, 0)))], float)
+
+
+def slice_targets(y: Any, edges: FloatArray) -> IntArray:
+    """Return the index of the slice of each target.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Numeric targets.
+    edges : ndarray of shape (n_edges,)
+        Inner edges, see :func:`quantile_edges`.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Indices from 0 to n_edges.
+
+    Examples
+    --------
+    >>> from genmetric.learners import slice_targets
+    >>> slice_targets([0.5, 2.0, 7.0], [2.0, 5.0])
+    array([0, 0, 2])
+    """
+    return np.asarray(np.searchsorted(edges, np.asarray(y, float), side="left"))
+
+
+def check_varying(targets: FloatArray, name: str) -> None:
+    """Raise a ValueError if targets are constant."""
+    if targets.min() == targets.max():
+        raise ValueError(
+            f"{name} expects targets that vary; all values of y are {targets[0]:g}. Check the "
+            "target column."
+        )
 
 
 def _streams(estimator: GenerativeRegressionMetric) -> bool:
@@ -56,7 +151,7 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
 
     Two local metrics are available at every sample, both without iterative optimisation:
 
-    - ``"slices"``: the target is cut into quantile slices, and the local metric is that of
+    - ``"slices"``: the target is cut into quantile slices, and the metric is
       :class:`GenerativeMetric` with the slices as classes.
     - ``"kernel"``: with the gradient g of the log-density and the gradient b of the regression
       function, both from a Gaussian model of samples and targets, the first-order bias of kernel
@@ -108,13 +203,11 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         Number of threads. The result is bit-identical for every value.
     random_state : int, RandomState instance or None, default=None
         Seed of `max_samples` and of mixtures.
-    verbose : int, default=0
-        Whether to log progress.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Factor L of the metric, so that distances are Euclidean after ``X @ components_.T``.
+        Factor L of the metric: distances are Euclidean after ``X @ components_.T``.
     metric_ : ndarray of shape (n_features, n_features)
         The matrix M = LᵀL.
     metric_stderr_ : float
@@ -160,20 +253,14 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             InstanceOf(GaussianModel, "a GaussianModel"),
             InstanceOf(GaussianMixtureModel, "a GaussianMixtureModel"),
         ],
-        **{
-            name: METRIC_RULES[name]
-            for name in (
-                *("shrinkage", "base", "normalization", "interpolation", "n_components"),
-                *("solver", "class_tol", "max_samples", "n_jobs", "random_state", "verbose"),
-            )
-        },
+        **{name: GenerativeMetric._parameter_rules[name] for name in SHARED},
     }
 
-    #: Coordinates of `_slices` and `_density`; None if `_slices` has its own, after batches.
-    _frame: Scaling | None
+    #: Coordinates of `_density` and `_slices`, unless `_slices` is the whole metric.
+    _coordinates: Coordinates
     _density: JointDensity | None
     _slices: GenerativeMetric | None
-    #: Metric of the slices that `partial_fit` updates; None after `fit`.
+    #: Metric of the slices that `partial_fit` updates.
     _stream_slices: GenerativeMetric | None
 
     def __init__(
@@ -193,7 +280,6 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         preprocessor: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
-        verbose: int = 0,
     ) -> None:
         self.method = method
         self.n_slices = n_slices
@@ -209,9 +295,7 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         self.preprocessor = preprocessor
         self.n_jobs = n_jobs
         self.random_state = random_state
-        self.verbose = verbose
 
-    @restore_on_error
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> GenerativeRegressionMetric:
@@ -222,7 +306,7 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         X : array-like of shape (n_samples, n_features)
             Training samples, or indices of samples if there is a `preprocessor`.
         y : array-like of shape (n_samples,)
-            Numeric targets with at least three distinct values.
+            Numeric targets, not constant.
         sample_weight : array-like of shape (n_samples,), default=None
             Frequency weights: weight 2 equals repeating the sample.
 
@@ -233,32 +317,49 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         """
         check_parameters(self)
         x, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
-        weight = None if sample_weight is None else check_weights(sample_weight, len(x))
-        if weight is not None:
+        check_n_components(self.n_components, x.shape[1])
+        weight = None
+        if sample_weight is not None:
+            weight = check_weights(sample_weight, len(x))
             x, targets, weight = x[weight > 0], targets[weight > 0], weight[weight > 0]
-        check_distinct(targets, type(self).__name__)
-        spec = self._specification(x.shape[1])
+        self._set_edges(targets, weight)
+        codes = slice_targets(targets, self.slice_edges_)
+        if self.method == "slices":
+            return self._take_slices(self._slice_metric().fit(x, codes, weight))
         with one_blas_thread():
-            data = regression_training(spec, x, targets, weight)
-            parts = learn_regression_metric(spec, data)
-            components = regression_factor(spec, data, parts.metric)
-        self._frame, self._slices, self._density = data.frame, parts.slices, parts.density
-        self._stream_slices = None
-        self.slice_edges_ = data.edges
-        self.components_ = components
-        self.metric_ = components.T @ components
-        self.metric_stderr_ = parts.stderr
+            self._coordinates, covariance = _base_coordinates(x, codes, weight, self.base)
+            z = self._coordinates.apply(x)
+            density = self._joint_density(z, targets, weight, covariance)
+            metric, stderr = average_regression_metrics(*density.gradients(z), weight)
+            self._density, self._slices = density, None
+            if self.method == "combined":
+                inside = {"base": "identity", "interpolation": 1.0, "n_components": None}
+                self._slices = self._slice_metric().set_params(**inside).fit(z, codes, weight)
+                kernel, sliced = metric, _unit_trace(self._slices.metric_)
+                errors = (
+                    stderr * np.linalg.norm(kernel),
+                    self._slices.metric_stderr_ * np.linalg.norm(sliced),
+                )
+                metric = (kernel + sliced) / 2
+                stderr = float(np.hypot(*errors) / 2 / np.linalg.norm(metric))
+            metric = interpolate(metric, self.interpolation)
+            factor = symmetric_root(metric)
+            if self.n_components is not None:
+                factor = rank_limited_factor(metric, self.n_components, covariance)
+        self.components_ = self._coordinates.restore_factor(factor)
+        self.metric_ = self.components_.T @ self.components_
+        self.metric_stderr_ = stderr
         return self
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
-    @restore_on_error
     def fit_batches(
         self, make_batches: Callable[[], Iterable[tuple[Any, Any]]]
     ) -> GenerativeRegressionMetric:
         """Fit the metric of the slices on samples that do not fit in memory.
 
-        The first pass takes all targets, or a random sample of 100000, for the edges of the slices;
-        the others are those of :meth:`GenerativeMetric.fit_batches` with the slices as classes.
+        The first pass takes all targets, or a random sample of 100,000, for the edges of the
+        slices; the others are those of :meth:`GenerativeMetric.fit_batches` with the slices as
+        classes.
 
         Parameters
         ----------
@@ -276,26 +377,29 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
                 "make_batches must be a function that returns a new iterator of (X, y) each time; "
                 f"got {type(make_batches).__name__}. The batches are read more than once."
             )
-        reservoir = Reservoir(EDGE_SAMPLES, np.random.RandomState(0))
+        rng, n_samples = np.random.RandomState(0), 0
+        kept = Reservoir(EDGE_SAMPLES, np.empty(0), np.empty(0), np.empty(0))
         for number, (_, y) in enumerate(make_batches()):
-            with naming_batch(number):
-                reservoir.add(batch_targets(self, y))
-        n_samples, kept = reservoir.n_seen, reservoir.rows
-        if kept is None or not n_samples:
+            try:
+                targets = batch_targets(self, y)
+            except ValueError as error:
+                error.add_note(f"in batch {number} of make_batches()")
+                raise
+            n_samples += len(targets)
+            keys = rng.random_sample(len(targets))
+            kept = kept.merge(Reservoir(EDGE_SAMPLES, keys, targets, targets))
+        if not n_samples:
             raise ValueError("make_batches() returned no samples.")
-        check_distinct(kept, type(self).__name__)
-        edges = quantile_edges(kept, self.n_slices or default_n_slices(n_samples))
+        self._set_edges(kept.rows, None, n_samples)
 
-        def sliced() -> Iterator[tuple[Any, AnyArray]]:
+        def sliced() -> Iterator[tuple[Any, IntArray]]:
             for X, y in make_batches():
-                yield X, slice_targets(batch_targets(self, y), edges)
+                yield X, slice_targets(batch_targets(self, y), self.slice_edges_)
 
-        self._take_slices(self._slices_estimator().fit_batches(sliced), edges)
-        self._stream_slices = None
-        return self
+        slices = self._slice_metric().set_params(preprocessor=self.preprocessor)
+        return self._take_slices(slices.fit_batches(sliced))
 
     @available_if(_streams)  # type: ignore[untyped-decorator]
-    @restore_on_error
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> GenerativeRegressionMetric:
         """Update the metric of the slices with more samples.
 
@@ -315,18 +419,17 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             The estimator, fitted on all samples seen so far.
         """
         check_parameters(self)
-        stream = getattr(self, "_stream_slices", None)
-        if stream is None:
+        slices: GenerativeMetric | None = getattr(self, "_stream_slices", None)
+        if slices is None:
             _, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
-            check_distinct(targets, type(self).__name__)
-            edges = quantile_edges(targets, self.n_slices or default_n_slices(len(targets)))
-            stream = self._slices_estimator()
+            self._set_edges(targets, None)
+            slices = self._slice_metric().set_params(preprocessor=self.preprocessor)
         else:
-            targets, edges = batch_targets(self, y), self.slice_edges_
-        codes = slice_targets(targets, edges)
-        stream.partial_fit(X, codes, classes=np.arange(len(edges) + 1))
-        self._take_slices(stream, edges)
-        self._stream_slices = stream
+            targets = batch_targets(self, y)
+        codes = slice_targets(targets, self.slice_edges_)
+        slices.partial_fit(X, codes, classes=np.arange(len(self.slice_edges_) + 1))
+        self._take_slices(slices)
+        self._stream_slices = slices
         return self
 
     def local_metrics(self, X: ArrayLike) -> FloatArray:
@@ -343,62 +446,63 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             Local metrics in input space. With ``method="combined"`` the mean of both kinds, each
             of trace `n_features` in the coordinates of the base.
         """
-        check_is_fitted(self, "components_")
-        if self._frame is None:
-            assert self._slices is not None
-            return self._slices.local_metrics(X)
-        frame = self._frame
         x = fitted_samples(self, X)
-        n_features = x.shape[1]
+        if self._density is None:
+            assert self._slices is not None
+            found: FloatArray = self._slices.local_metrics(x)
+            return found
+        density, slices, coordinates = self._density, self._slices, self._coordinates
 
         def of_chunk(rows: slice) -> FloatArray:
-            z = frame.apply(x[rows])
-            stacks = []
-            if self._slices is not None:
-                found = self._slices.local_metrics(z)
-                traces = np.trace(found, axis1=1, axis2=2)
-                stacks.append(found * (n_features / traces)[:, None, None])
-            if self._density is not None:
-                stacks.append(regression_local_metrics(*self._density.gradients(z)))
-            mixed = interpolate(np.mean(stacks, axis=0), self.interpolation)
-            return frame.restore_metrics(mixed)
+            z = coordinates.apply(x[rows])
+            metrics = regression_local_metrics(*density.gradients(z))
+            if slices is not None:
+                metrics = (metrics + _unit_trace(slices.local_metrics(z))) / 2
+            return coordinates.restore_metrics(interpolate(metrics, self.interpolation))
 
-        chunks = row_chunks(len(x), 64 * n_features**2)
+        chunks = row_chunks(len(x), 64 * x.shape[1] ** 2)
         return np.concatenate(list(map_chunks(of_chunk, chunks, self.n_jobs)))
 
-    def _specification(self, n_features: int) -> RegressionSpecification:
-        """Build the specification from valid parameters."""
-        return RegressionSpecification(
-            self.method,  # type: ignore[arg-type]
-            self.n_slices,
-            self.density_model,
-            self._slices_estimator().set_params(
-                base="identity", interpolation=1.0, n_components=None, preprocessor=None
-            ),
-            self.base,  # type: ignore[arg-type]
-            float(self.interpolation),
-            check_n_components(self.n_components, n_features),
-            self.shrinkage,
-        )
-
-    def _slices_estimator(self) -> GenerativeMetric:
+    def _slice_metric(self) -> GenerativeMetric:
         """Return the metric of the slices as classes, not fitted."""
-        shared = (
-            *("shrinkage", "base", "normalization", "interpolation", "n_components", "solver"),
-            *("class_tol", "max_samples", "preprocessor", "n_jobs", "random_state", "verbose"),
-        )
-        parameters = {name: getattr(self, name) for name in shared}
+        parameters = {name: getattr(self, name) for name in SHARED}
         return GenerativeMetric(class_model=self.density_model, **parameters)
 
-    def _take_slices(self, slices: GenerativeMetric, edges: FloatArray) -> None:
-        """Take the fitted attributes of the metric of the slices."""
-        self._frame, self._density, self._slices = None, None, slices
-        self.slice_edges_ = edges
+    def _set_edges(
+        self, targets: FloatArray, weight: FloatArray | None, n_samples: int | None = None
+    ) -> None:
+        """Set the edges of the slices from all targets, or from a sample of `n_samples`."""
+        check_varying(targets, type(self).__name__)
+        if n_samples is None:
+            n_samples = len(targets) if weight is None else int(weight.sum())
+        n_slices = self.n_slices or default_n_slices(n_samples)
+        self.slice_edges_ = quantile_edges(targets, n_slices, weight)
+        self._stream_slices = None
+
+    def _take_slices(self, slices: GenerativeMetric) -> GenerativeRegressionMetric:
+        """Take the metric of the slices as it is."""
+        self._slices, self._density = slices, None
         self.components_, self.metric_ = slices.components_, slices.metric_
         self.metric_stderr_ = slices.metric_stderr_
         self.n_features_in_ = slices.n_features_in_
         if hasattr(slices, "feature_names_in_"):
             self.feature_names_in_ = slices.feature_names_in_
+        return self
+
+    def _joint_density(
+        self, z: FloatArray, targets: FloatArray, weight: FloatArray | None, covariance: FloatArray
+    ) -> JointDensity:
+        """Fit the density of samples and targets, which get the mean variance of the features."""
+        t = targets - np.average(targets, weights=weight)
+        t /= np.abs(t).max()
+        t *= np.sqrt(np.trace(covariance) / len(covariance) / np.average(t**2, weights=weight))
+        model = self.density_model
+        model = GaussianModel(shrinkage=self.shrinkage) if model is None else clone(model)
+        model.fit(np.column_stack([z, t]), sample_weight=weight)
+        if isinstance(model, GaussianMixtureModel):
+            moments = (model.means_, model.covariances_, model.mixing_weights_)
+            return JointDensity.from_moments(*moments)
+        return JointDensity.from_moments(model.mean_[None], model.covariance_[None])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -406,24 +510,18 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         return tags
 
 
-def check_distinct(targets: FloatArray, name: str) -> None:
-    """Raise a ValueError if targets are constant or have two distinct values.
+def _base_coordinates(
+    x: AnyArray, codes: IntArray, weight: FloatArray | None, base: str
+) -> tuple[Coordinates, FloatArray]:
+    """Return the coordinates in which the base is the identity, and the covariance there."""
+    scaled = Coordinates.of(x)
+    n_slices = int(codes.max()) + 1
+    stats = class_statistics(x, codes, n_slices, coordinates=scaled, sample_weight=weight)
+    coordinates, stats = to_base(base, scaled, stats)
+    return coordinates, stats.total_covariance
 
-    Parameters
-    ----------
-    targets : ndarray of shape (n_samples,)
-        Numeric targets.
-    name : str
-        Name of the estimator in the error.
-    """
-    low, high = targets.min(), targets.max()
-    if low == high:
-        raise ValueError(
-            f"{name} expects targets that vary; all values of y are {low:g}. Check the target "
-            "column."
-        )
-    if ((targets == low) | (targets == high)).all():
-        raise ValueError(
-            f"{name} expects a numeric target with at least 3 distinct values; y has only {low:g} "
-            f"and {high:g}. Use genmetric.GenerativeMetric with these two values as classes."
-        )
+
+def _unit_trace(metrics: FloatArray) -> FloatArray:
+    """Scale metrics to the trace of the identity."""
+    traces = np.trace(metrics, axis1=-2, axis2=-1)
+    return np.asarray(metrics * (metrics.shape[-1] / traces)[..., None, None])
