@@ -431,6 +431,8 @@ def batch_targets(estimator: Any, y: Any) -> FloatArray:
     refuse_lazy(y, "y")
     try:
         values = np.asarray(y)
+        if values.dtype.kind in "mM":
+            raise TypeError("dates are not numbers")
         # check_array refuses complex numbers, with the error that scikit-learn expects.
         values = values if values.dtype.kind == "c" else values.astype(float)
     except (TypeError, ValueError) as error:
