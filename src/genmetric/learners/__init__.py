@@ -10,6 +10,7 @@ from genmetric.learners._slices import default_n_slices, quantile_edges, slice_t
 from genmetric.learners.embedding import EmbeddingAdapter
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
+from genmetric.learners.pairs import PairClassifier
 from genmetric.learners.weights import GaussianMixtureWeights, KernelDensityWeights
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "KernelDensityWeights",
     "LinearMapMixin",
     "MahalanobisMixin",
+    "PairClassifier",
     "default_n_slices",
     "lmnn_objective",
     "mlkr_objective",
