@@ -121,7 +121,7 @@ def test_other_types_are_refused(x, y, message):
 def test_errors_name_the_block():
     broken = X.copy()
     broken[250] = np.nan
-    with pytest.raises(ValueError, match="In block 2: .*NaN"):
+    with pytest.raises(ValueError, match=r"In block 2: .*NaN"):
         DaskGenerativeMetric().fit(*arrays(X=broken))
     with pytest.raises(ValueError, match="at least 2 classes; got 1 class, 1"):
         DaskGenerativeMetric().fit(*arrays(y=np.ones(len(X), int)))

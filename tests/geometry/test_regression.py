@@ -83,6 +83,13 @@ def joint(seed, n_components, d=3):
     return JointDensity.from_moments(rng.normal(size=(n_components, d + 1)), covariances, weights)
 
 
+def regression(model, X):
+    """The mean of y at x: conditional means of the components, weighted by their densities."""
+    p = np.exp(model.marginal.log_density(X) + model.log_weights)
+    conditional = model.targets + ((X[:, None] - model.marginal.means) * model.slopes).sum(axis=2)
+    return (p * conditional).sum(axis=1) / p.sum(axis=1)
+
+
 @pytest.mark.parametrize("n_components", [1, 2, 4])
 @pytest.mark.parametrize("seed", range(3))
 def test_gradients_equal_finite_differences(n_components, seed):
@@ -97,7 +104,7 @@ def test_gradients_equal_finite_differences(n_components, seed):
     step = 1e-5
     for j in range(3):
         e = step * np.eye(3)[j]
-        slope = (model.regression(X + e) - model.regression(X - e)) / (2 * step)
+        slope = (regression(model, X + e) - regression(model, X - e)) / (2 * step)
         np.testing.assert_allclose(b[:, j], slope, rtol=1e-5, atol=1e-7)
         gradient = (log_density(X + e) - log_density(X - e)) / (2 * step)
         np.testing.assert_allclose(g[:, j], gradient, rtol=1e-5, atol=1e-7)
@@ -112,4 +119,4 @@ def test_one_gaussian_is_linear_regression():
     design = np.column_stack([np.ones(200), X])
     coefficients = np.linalg.lstsq(design, y, rcond=None)[0]
     np.testing.assert_allclose(model.slopes[0], coefficients[1:], rtol=1e-9)
-    np.testing.assert_allclose(model.regression(X), design @ coefficients, rtol=1e-9)
+    np.testing.assert_allclose(regression(model, X), design @ coefficients, rtol=1e-9)

@@ -1,33 +1,49 @@
-"""Compare metrics on one dataset: the methods, the scores, the protocol and the result."""
+"""Compare metrics on one dataset: the methods, the scores, the protocol and the result.
 
-from genmetric._results import MethodResult
-from genmetric._scoring import SCORINGS, Scoring
-from genmetric.comparison._advice import corrected_resampled_t
-from genmetric.comparison._compare import ComparisonInterrupted, compare_metrics
-from genmetric.comparison._method import (
-    Budget,
-    BudgetDecision,
-    FittedMethod,
-    Method,
-    TrainingData,
-)
-from genmetric.comparison._methods import DEFAULT_METHODS, DEFAULT_REGRESSION_METHODS, METHODS
-from genmetric.comparison._result import Comparison
+Names are imported when they are first used: the help of a command lists methods and scores, and
+must not import scikit-learn.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from genmetric.comparison.advice import corrected_resampled_t
+    from genmetric.comparison.compare import ComparisonInterrupted, compare_metrics
+    from genmetric.comparison.methods import (
+        DEFAULT_METHODS,
+        DEFAULT_REGRESSION_METHODS,
+        METHODS,
+        Method,
+        find_methods,
+    )
+    from genmetric.comparison.pipelines import fit_in_batches
+    from genmetric.comparison.result import Comparison, MethodResult
+    from genmetric.comparison.scoring import SCORINGS, Scoring
 
 __all__ = [
     "DEFAULT_METHODS",
     "DEFAULT_REGRESSION_METHODS",
     "METHODS",
     "SCORINGS",
-    "Budget",
-    "BudgetDecision",
     "Comparison",
     "ComparisonInterrupted",
-    "FittedMethod",
     "Method",
     "MethodResult",
     "Scoring",
-    "TrainingData",
     "compare_metrics",
     "corrected_resampled_t",
+    "find_methods",
+    "fit_in_batches",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module, the light ones first, when it is first used."""
+    if name in __all__:
+        for module in ("methods", "scoring", "result", "advice", "pipelines", "compare"):
+            found = vars(import_module(f"genmetric.comparison.{module}"))
+            if name in found:
+                globals()[name] = found[name]
+                return found[name]
+    raise AttributeError(f"module 'genmetric.comparison' has no attribute {name!r}")

@@ -1,0 +1,210 @@
+"""The registry of methods: an entry of methods.toml is all that a new method needs.
+
+Estimators are named by import strings, so that the help of a command lists the methods without
+importing scikit-learn, which takes a second.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, Literal
+
+from genmetric._text import did_you_mean
+
+Task = Literal["classification", "regression"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An entry of :data:`genmetric.comparison.METHODS`.
+
+    The features are scaled, mapped by `metric` if there is one, and predicted by `predictor`, or
+    else by the nearest neighbours: their majority vote, or the average of numeric targets.
+
+    Attributes
+    ----------
+    key : str
+        Identifier, accepted by ``compare_metrics(methods=...)`` and ``genmetric fit --method``.
+    label : str
+        Plain name shown in tables and reports.
+    description : str
+        One sentence for glossaries and help texts.
+    metric, predictor : str
+        Estimators as "module:name"; ``{kind}`` in a name is "Classifier" or "Regressor".
+    params : mapping
+        Parameters of `predictor`, or of `metric` if there is no predictor.
+    grid : list or mapping
+        Parameters of `predictor` that are selected on a quarter of the training samples.
+    tasks : sequence of str
+        Kinds of targets: "classification", "regression" or both.
+    default : bool
+        Whether the method is compared if no methods are named.
+    learns : bool
+        Whether anything is learned from the targets.
+    distance : bool
+        Whether the method is, or uses, a distance. Others are references and cannot be saved.
+    has_map : bool
+        Whether it predicts in the space of one linear map, which can be inspected and transform.
+    scale : {"standardize", "center", "none"}
+        Whether features are scaled to unit variance, only centred, or left as they are.
+    slow : bool
+        Whether a comparison runs it in the first repetition only, unless `n_repeats` is given.
+    max_samples, max_classes : int or None
+        Sizes of the table beyond which a comparison does not run it.
+    streams : bool
+        Whether it can be fitted in batches, without all samples in memory.
+    batch_params : mapping
+        Parameters of `metric` in such a fit.
+    settings : sequence of str
+        Parameters of `metric` that ``genmetric fit`` has options for.
+    symbol : str
+        Symbol in the paper; empty if the paper does not have the method.
+
+    Examples
+    --------
+    >>> from genmetric.comparison import METHODS
+    >>> from sklearn.datasets import load_iris
+    >>> model = METHODS["generative"].fit(*load_iris(return_X_y=True))
+    >>> [name for name, _ in model.steps]
+    ['scale', 'metric', 'neighbors']
+    """
+
+    key: str
+    label: str
+    description: str
+    metric: str = ""
+    predictor: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    grid: Any = ()
+    tasks: Sequence[Task] = ("classification",)
+    default: bool = True
+    learns: bool = True
+    distance: bool = True
+    has_map: bool = True
+    scale: Literal["standardize", "center", "none"] = "standardize"
+    slow: bool = False
+    max_samples: int | None = None
+    max_classes: int | None = None
+    streams: bool = False
+    batch_params: Mapping[str, Any] = field(default_factory=dict)
+    settings: Sequence[str] = ()
+    symbol: str = ""
+
+    @property
+    def votes(self) -> bool:
+        """Whether the method predicts by the vote or the average of nearest neighbours."""
+        return not self.predictor
+
+    def fit(self, X: Any, y: Any, task: Task = "classification", **options: Any) -> Any:
+        """Fit the method.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Numeric features without missing values.
+        y : ndarray of shape (n_samples,)
+            Class labels, or numeric targets.
+        task : {"classification", "regression"}, default="classification"
+            Kind of target.
+        **options
+            `random_state` (default 0); for methods that vote `n_neighbors` (selected by
+            leave-one-out by default) and `standardize`; `feature_columns`, the column of a table
+            that each feature comes from; and the parameters in `settings`.
+
+        Returns
+        -------
+        sklearn.pipeline.Pipeline
+            The steps "scale", "metric" (if there is one) and "neighbors", or the key of the method.
+        """
+        from genmetric.comparison.pipelines import fit_method
+
+        return fit_method(self, X, y, task, **options)
+
+    def parameters(self, model: Any) -> dict[str, Any]:
+        """Return the parameters that a fitted pipeline selected.
+
+        Parameters
+        ----------
+        model : sklearn.pipeline.Pipeline
+            As returned by :meth:`fit`.
+
+        Returns
+        -------
+        dict
+            Plain values by name, such as ``{"n_neighbors": 5}``.
+        """
+        from genmetric.comparison.pipelines import selected_parameters
+
+        return selected_parameters(self, model)
+
+
+def _read() -> dict[str, Method]:
+    entries = tomllib.loads(
+        files("genmetric.comparison").joinpath("methods.toml").read_text("utf-8")
+    )
+    return {key: Method(key, **entry) for key, entry in entries.items()}
+
+
+#: All methods by key, in the order of tables. In case of a tie the first one is the best.
+METHODS = _read()
+
+#: Former keys.
+ALIASES = {
+    "uniform": "generative",
+    "cv": "generative-cv",
+    "standardised": "standardized",
+    "mkl": "regional-kernels",
+    "regression_cv": "regression-cv",
+    "kernel_regression": "kernel-regression",
+}
+
+#: The question of a comparison: is the second metric better than the first?
+QUESTION: dict[Task, tuple[str, str]] = {
+    "classification": ("standardized", "generative-cv"),
+    "regression": ("standardized", "regression-cv"),
+}
+
+#: Keys of the methods that are compared by default if the targets are classes, or numbers.
+DEFAULT_METHODS, DEFAULT_REGRESSION_METHODS = (
+    tuple(m.key for m in METHODS.values() if m.default and task in m.tasks) for task in QUESTION
+)
+
+
+def find_methods(keys: Iterable[str] | None, task: Task | None = None) -> tuple[Method, ...]:
+    """Look methods up by their keys.
+
+    Parameters
+    ----------
+    keys : iterable of str or None
+        Keys of :data:`METHODS` or their former names, at least one; None is the default of the
+        task.
+    task : {"classification", "regression"}, default=None
+        Kind of target that the methods must be able to predict; None does not check it.
+
+    Returns
+    -------
+    tuple of Method
+        Each method once, in the order given.
+
+    Examples
+    --------
+    >>> from genmetric.comparison import find_methods
+    >>> [method.key for method in find_methods(["uniform", "lda"])]
+    ['generative', 'lda']
+    """
+    if keys is None:
+        keys = DEFAULT_REGRESSION_METHODS if task == "regression" else DEFAULT_METHODS
+    if isinstance(keys, str):
+        raise TypeError(f"methods must be a sequence of keys; got the text {keys!r}.")
+    listed = list(dict.fromkeys(ALIASES.get(key, key) for key in keys))
+    able = [key for key, method in METHODS.items() if task is None or task in method.tasks]
+    wrong = [key for key in listed if key not in able]
+    if wrong or not listed:
+        what = "methods" if task is None else f"methods for {task}"
+        hint = did_you_mean(str(wrong[0]), able) if wrong else ""
+        text = f"{what} must be some of {', '.join(able)}; got {wrong[:1] or 'none'}. {hint}"
+        raise ValueError(text.rstrip())
+    return tuple(METHODS[key] for key in listed)

@@ -1,0 +1,371 @@
+"""The result of a comparison: one record per method, and one of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import nan
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from genmetric._text import import_optional
+from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric.comparison.methods import ALIASES, Task, find_methods
+from genmetric.comparison.scoring import SCORINGS, Scoring
+from genmetric.comparison.text import comparison_html, comparison_lines, plain
+
+
+def nothing() -> AnyArray:
+    """Return an empty array."""
+    return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """Losses and times of one method, one entry per fold.
+
+    Attributes
+    ----------
+    key : str
+        Key in :data:`genmetric.comparison.METHODS`.
+    name : str
+        Label: "Euclidean distance", "generative metric".
+    errors : ndarray of shape (n_folds,)
+        Loss on the test samples of each fold, lower is better: the error rate with
+        ``scoring="error"``. Empty if the method was skipped. Slow methods have the folds of the
+        first repetition only.
+    fit_seconds, predict_seconds : ndarray of shape (n_folds,)
+        Time to fit, including the selection of parameters, and to predict the test samples.
+    parameters : tuple of dict
+        Parameters selected on the training samples of each fold, for example
+        ``{"n_neighbors": 5}``.
+    note : str
+        Reason why the method was skipped.
+    confusion : ndarray of shape (n_classes, n_classes) or None
+        Number of test samples by true class (rows) and predicted class (columns), summed over all
+        folds. None if the method was skipped or there are more than 100 classes.
+    has_map : bool
+        Whether the method predicts in the space of one linear map.
+    predictions : (actual, predicted) or None
+        Numeric targets: those of all samples, and what the folds of the first repetition predicted
+        for them. None for classes, or if these folds do not test each sample once.
+    test_share : float
+        Number of test samples divided by the number of training samples of a fold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.comparison import MethodResult
+    >>> result = MethodResult("generative", "generative metric", np.array([0.1, 0.2, 0.15]))
+    >>> round(result.error, 3), round(result.margin, 3)
+    (0.15, 0.164)
+    """
+
+    key: str
+    name: str = ""
+    errors: FloatArray = field(default_factory=nothing)
+    fit_seconds: FloatArray = field(default_factory=nothing)
+    predict_seconds: FloatArray = field(default_factory=nothing)
+    parameters: tuple[Mapping[str, Any], ...] = ()
+    note: str = ""
+    confusion: IntArray | None = None
+    has_map: bool = True
+    predictions: tuple[FloatArray, FloatArray] | None = field(default=None, compare=False)
+    test_share: float = 0.25
+
+    def __repr__(self) -> str:
+        """Return key, loss and number of folds."""
+        if self.skipped:
+            return f"MethodResult({self.key!r}, skipped: {self.note})"
+        return f"MethodResult({self.key!r}, error={self.error:.4g}, {len(self.errors)} folds)"
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the method has no result; `note` is the reason."""
+        return len(self.errors) == 0
+
+    @property
+    def error(self) -> float:
+        """Mean loss over the folds; NaN if the method was skipped."""
+        return float(np.mean(self.errors)) if len(self.errors) else nan
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean, corrected for the training samples that folds share."""
+        n = len(self.errors)
+        share = 1 / max(n, 1) + self.test_share
+        return float(np.std(self.errors, ddof=1) * np.sqrt(share)) if n > 1 else nan
+
+    @property
+    def margin(self) -> float:
+        """Half of the 95% confidence interval of the mean loss; NaN with fewer than two folds."""
+        n = len(self.errors)
+        return float(stats.t.ppf(0.975, n - 1)) * self.standard_error if n > 1 else nan
+
+
+@dataclass(eq=False, repr=False)
+class Comparison:
+    """A cross-validated comparison of metrics on one table.
+
+    Created by :func:`genmetric.compare_metrics`. In a notebook it is displayed as a table with the
+    verdict. :func:`genmetric.report.write_report` writes it as a page.
+
+    Attributes
+    ----------
+    results : tuple of MethodResult
+        One result per method; all methods used the same folds.
+    title : str
+        Name of the table.
+    task : {"classification", "regression"}
+        Kind of target.
+    scoring : Scoring
+        Score that methods are judged by.
+    advice : str
+        The verdict in plain words.
+    footnote : str
+        The test behind it, and the methods that did not run.
+    warnings : list of str
+        What makes the scores doubtful: signs of leaks, and results too good to be true.
+    notes : list of str
+        Remarks on the target, columns, samples, folds and score.
+    incomplete : str
+        Why folds are missing; empty if none is.
+    baseline, challenger : str
+        Keys of the two methods of the question: is the second better than the first? Empty if it
+        was not asked.
+    p_value : float
+        Of this question, by the corrected resampled t-test. NaN if nothing was tested.
+    recommended : str
+        Key of the recommended method, accepted by ``genmetric fit --method``. Empty if no metric is
+        better than the majority class, or than the mean of numeric targets.
+    more_accurate : tuple of str
+        Keys of the methods without a map that have a lower loss than the recommended one.
+    not_run : tuple of str
+        Keys of the methods for this task that are not compared by default; empty if methods were
+        named.
+    error_by_k : dict of str to (ks, errors)
+        For methods that vote: numbers of neighbours and the error rate of each on the test
+        samples, averaged over the folds. Empty for numeric targets.
+    class_names : tuple of str
+        Names of the classes, in sorted order of the labels; empty for numeric targets.
+    class_counts : ndarray of shape (n_classes,)
+        Number of samples per class.
+    feature_names : tuple of str
+        Names of the features after encoding.
+    n_splits, n_repeats : int
+        Number of folds, and of repetitions of the cross-validation.
+    splitter : str
+        Where the folds come from if they are not drawn at random, such as "GroupKFold".
+    seed : int
+        Seed of folds and methods.
+    X : DataFrame or ndarray of shape (n_samples, n_columns)
+        The samples compared on, without the columns of target, groups and time.
+    y : ndarray of shape (n_samples,)
+        Their targets.
+    rows : ndarray of shape (n_samples,)
+        Their positions in the table given.
+    encoder : transformer or None
+        From the columns of `X` to features, fitted on all samples; None if `X` is used as it is.
+    target : genmetric.tables.Target or None
+        How the column of targets is read, if `compare_metrics` was given its name.
+
+    Examples
+    --------
+    >>> from genmetric import compare_metrics
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> found = compare_metrics(X, y, methods=["standardized", "generative"], n_splits=3)
+    >>> found["generative"].error < 0.1
+    True
+    >>> found.best_estimator("generative").predict(X[:2]).tolist()
+    [0, 0]
+    """
+
+    results: tuple[MethodResult, ...] = ()
+    title: str = ""
+    task: Task = "classification"
+    scoring: Scoring = SCORINGS["error"]
+    advice: str = ""
+    footnote: str = ""
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    incomplete: str = ""
+    baseline: str = ""
+    challenger: str = ""
+    p_value: float = nan
+    recommended: str = ""
+    more_accurate: tuple[str, ...] = ()
+    not_run: tuple[str, ...] = ()
+    error_by_k: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+    class_names: tuple[str, ...] = ()
+    class_counts: IntArray = field(default_factory=nothing)
+    feature_names: tuple[str, ...] = ()
+    n_splits: int = 5
+    n_repeats: int = 1
+    splitter: str = ""
+    seed: int = 0
+    X: Any = field(default=None, compare=False)
+    y: AnyArray = field(default_factory=nothing, compare=False)
+    rows: IntArray = field(default_factory=nothing, compare=False)
+    encoder: Any = field(default=None, compare=False)
+    target: Any = field(default=None, compare=False)
+
+    def __getitem__(self, name: str) -> MethodResult:
+        """Return the result of a method by its key, a former key or its label."""
+        for result in self.results:
+            if ALIASES.get(name, name) in (result.key, result.name):
+                return result
+        raise KeyError(name)
+
+    def __repr__(self) -> str:
+        """Return verdict and table as text, also for ``print``."""
+        return "\n".join(comparison_lines(self))
+
+    def _repr_html_(self) -> str:
+        """Return verdict and table for notebooks."""
+        return comparison_html(self)
+
+    @property
+    def codes(self) -> AnyArray:
+        """Class of each sample as a number, or its numeric target."""
+        return self.y if self.task == "regression" else np.unique(self.y, return_inverse=True)[1]
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples compared on."""
+        return len(self.y)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features after encoding."""
+        return len(self.feature_names)
+
+    @property
+    def ran(self) -> tuple[MethodResult, ...]:
+        """Results of the methods that were not skipped."""
+        return tuple(result for result in self.results if not result.skipped)
+
+    @property
+    def skipped(self) -> tuple[MethodResult, ...]:
+        """Methods that were asked for and have no result."""
+        return tuple(result for result in self.results if result.skipped)
+
+    @property
+    def protocol(self) -> str:
+        """The cross-validation in words."""
+        folds = f"{self.n_splits}-fold cross-validation"
+        folds += f" by {self.splitter}" if self.splitter else ""
+        return f"{folds}, repeated {self.n_repeats} times" if self.n_repeats > 1 else folds
+
+    def score_text(self, result: MethodResult, *, margin: bool = True) -> str:
+        """Write the mean score of a method with half of its 95% interval: "17.3% ± 2.1".
+
+        Parameters
+        ----------
+        result : MethodResult
+            One of the results.
+        margin : bool, default=True
+            Whether to write the interval.
+
+        Returns
+        -------
+        str
+            The score.
+        """
+        digits = 1 if self.n_samples < 2000 else 2
+        return self.scoring.text(result.error, result.margin if margin else nan, digits=digits)
+
+    def to_frame(self) -> Any:
+        """Return the results as a pandas DataFrame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per method, indexed by key, with the columns "label", the scoring's key (mean
+            score), "margin" (half of the 95% interval), "fit_seconds", "predict_seconds" (means),
+            "has_map" and "note".
+        """
+        pd = import_optional("pandas", "cli")
+        names = ["label", self.scoring.key, "margin", "fit_seconds", "predict_seconds"]
+        rows = {
+            r.key: [
+                *(r.name, self.scoring.score(r.error), r.margin),
+                *(nan if r.skipped else t.mean() for t in (r.fit_seconds, r.predict_seconds)),
+                *(r.has_map, r.note),
+            ]
+            for r in self.results
+        }
+        names += ["has_map", "note"]
+        return pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("method")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values that JSON can represent; NaN becomes None.
+
+        Returns
+        -------
+        dict
+            The attributes of this class and of its results, without samples and predictions.
+        """
+        found: dict[str, Any] = plain(self)
+        sizes = {"n_samples": self.n_samples, "n_features": self.n_features}
+        return {**found, **sizes, "scoring": self.scoring.key}
+
+    def encoded(self) -> FloatArray:
+        """Return the features of all samples compared on.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The features, not scaled.
+        """
+        return encode(self.encoder, self.X)
+
+    def best_estimator(self, method: str | None = None) -> Any:
+        """Fit the recommended method on all samples of the comparison.
+
+        Parameters
+        ----------
+        method : str, default=None
+            Key of another method to fit. If no method is recommended, the default is the one with
+            the lowest loss among those with a map.
+
+        Returns
+        -------
+        sklearn.pipeline.Pipeline
+            Fitted on the table given to :func:`genmetric.compare_metrics`, with its column names:
+            ``predict`` accepts the same columns.
+        """
+        if self.X is None:
+            raise ValueError("This comparison has no samples. Run compare_metrics to make one.")
+        best = min((r for r in self.ran if r.has_map), key=lambda r: r.error, default=None)
+        key = method or self.recommended or ("" if best is None else best.key)
+        columns = getattr(self.encoder, "feature_columns_", None)
+        model = find_methods([key], self.task)[0].fit(
+            self.encoded(), self.y, self.task, random_state=self.seed, feature_columns=columns
+        )
+        first = [] if self.encoder is None else [("columns", self.encoder)]
+        return Pipeline([*first, *model.steps])
+
+
+def refit(encoder: Any, X: Any, y: AnyArray) -> Any:
+    """Fit an encoder on some samples, with the decisions about columns that it has already made."""
+    fresh = clone(encoder)
+    if hasattr(encoder, "columns_"):
+        fresh.set_params(columns=encoder.columns_)
+    return fresh.fit(X, y)
+
+
+def encode(encoder: Any, X: Any) -> FloatArray:
+    """Return the features of samples as a dense float array."""
+    features = X if encoder is None else encoder.transform(X)
+    features = features.toarray() if hasattr(features, "toarray") else features
+    return np.ascontiguousarray(np.asarray(features, dtype=np.float64))
+
+
+def take(X: Any, rows: IntArray) -> Any:
+    """Return some rows of a frame or an array."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

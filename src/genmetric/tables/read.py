@@ -1,0 +1,668 @@
+"""Files with tables as data frames: whole, as a random sample, or in batches."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import functools
+import io
+import json
+import os
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genmetric._text import did_you_mean, import_optional, readable_bytes
+from genmetric.tables import TableError
+from genmetric.tables.columns import MAX_TEXT_LENGTH, MISSING_WORDS, as_text
+from genmetric.tables.numbers import PLAIN
+
+pd = import_optional("pandas", "cli")
+pa = import_optional("pyarrow", "cli")
+pc = import_optional("pyarrow.compute", "cli")
+
+#: Bytes of decoded cells that a table may have.
+MAX_BYTES = 2 << 30
+
+#: Bytes that are read at once; a line may not be longer.
+BLOCK_BYTES = 4 << 20
+
+#: Lines that decide the form of a text file.
+HEAD_LINES = 1000
+
+#: First bytes of files; others are text.
+_KINDS = {
+    b"PAR1": "Parquet",
+    b"ARROW1": "Arrow",
+    b"PK\x03\x04": "Excel",
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+
+
+def read_table(
+    source: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    sample: int | None = None,
+    random_state: int = 0,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    max_rows: int | None = None,
+    **options: Any,
+) -> Any:
+    r"""Read a file with a table.
+
+    The content decides the format, not the name: CSV with any delimiter, JSON lines (both also
+    compressed by gzip, bzip2 or zstd), Parquet, Arrow or Feather, and Excel (.xlsx).
+
+    Parameters
+    ----------
+    source : path, bytes or binary file
+        The table. A binary file is read to its end.
+    columns : sequence of str, default=None
+        Columns to read; None reads all.
+    sample : int, default=None
+        Number of rows to draw at random while reading, in the order of the file. None reads all.
+    random_state : int, default=0
+        Seed of the sample.
+    decimal, thousands : str, default=None
+        If one is given, numbers in text files stay text for
+        :class:`~genmetric.tables.TableEncoder`, which knows how to read them.
+    max_rows : int, default=None
+        Error if the table has more rows; None does not limit them.
+    **options : dict
+        How the file is written, and its limit:
+
+        - `delimiter`, the character between the cells of a CSV file; None, the default, detects it.
+        - `encoding` of a text file; None, the default, is UTF-8, UTF-16 with a byte order mark, and
+          Windows-1252 for bytes that are not UTF-8.
+        - `header`, whether the first line has the names of the columns. "auto", the default, also
+          skips titles above the header. With False the columns are column_1, column_2 and so on.
+        - `sheet`, the name of an Excel sheet or its number from 1; None, the default, is the first
+          one with data.
+        - `max_bytes`, by default 2 GiB: cells that take more are an error.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Plain numbers as float64; cells that need a decision, such as "2,848" or "007", stay text.
+        The index is the number of the row in the file. ``attrs["notes"]`` has sentences about what
+        was skipped or guessed.
+
+    Raises
+    ------
+    TableError
+        If the file is not a table; the text says what to do.
+
+    Examples
+    --------
+    >>> from genmetric.tables import read_table
+    >>> read_table(b"size;colour\n1.5;red\n2;blue\n")
+       size colour
+    0   1.5    red
+    1   2.0   blue
+    """
+    table = _Table(source, **options)
+    rng = np.random.default_rng(random_state)
+    parts: list[Any] = []
+    keys = np.empty(0)
+    n_rows = held = 0
+    for frame, n_bytes in table.frames(columns):
+        n_rows, held = n_rows + len(frame), held + n_bytes
+        parts.append(frame)
+        keys = np.append(keys, rng.random(len(frame)))
+        if max_rows is not None and n_rows > max_rows:
+            raise table.error(f"more than {max_rows} rows. Read a sample of them.")
+        if sample is not None and len(keys) > 2 * sample:
+            held = held * sample // len(keys)
+            parts, keys = _smallest(parts, keys, sample)
+        if held > table.max_bytes:
+            size = readable_bytes(table.max_bytes)
+            raise table.error(f"the cells take more than {size} (--memory). Read a sample of rows.")
+    parts, keys = _smallest(parts, keys, n_rows if sample is None else sample)
+    if len(keys) < n_rows:
+        table.note(f"a random sample of {len(keys)} of {n_rows} rows is used.")
+    frame = parts[0]
+    if table.is_csv and decimal is None and thousands is None:
+        frame = _with_numbers(frame, table.delimiter)
+    frame.attrs = table.attrs
+    return frame
+
+
+def _smallest(parts: list[Any], keys: Any, n: int) -> tuple[list[Any], Any]:
+    """Return the rows with the smallest keys in order: a sample without replacement."""
+    frame = pd.concat(parts) if len(parts) > 1 else parts[0]
+    if len(keys) <= n:
+        return [frame], keys
+    chosen = np.sort(np.argpartition(keys, n)[:n])
+    return [frame.iloc[chosen]], keys[chosen]
+
+
+def read_batches(
+    source: Any,
+    batch_rows: int = 50_000,
+    *,
+    columns: Sequence[str] | None = None,
+    **options: Any,
+) -> Iterator[Any]:
+    """Read a table in batches, in bounded memory.
+
+    Parameters
+    ----------
+    source : path, bytes or binary file
+        The table; see :func:`read_table`.
+    batch_rows : int, default=50_000
+        Most rows per batch.
+    columns : sequence of str, default=None
+        Columns to read; None reads all.
+    **options : dict
+        See :func:`read_table`; `max_bytes` limits Excel files only, which are not read in parts.
+
+    Yields
+    ------
+    pandas.DataFrame
+        Rows in the order of the file. Cells of text files are text, as a fitted
+        :class:`~genmetric.tables.TableEncoder` reads them.
+    """
+    table = _Table(source, **options)
+    for whole, _ in table.frames(columns):
+        for start in range(0, len(whole), batch_rows):
+            frame = whole.iloc[start : start + batch_rows]
+            frame.attrs = table.attrs
+            yield frame
+
+
+def row_label(frame: Any, position: int) -> str:
+    """Name a row of a frame for messages.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Any frame; those of :func:`read_table` know their lines.
+    position : int
+        Position of the row in the frame.
+
+    Returns
+    -------
+    str
+        Such as "line 57", or "row 55" if the line is not known.
+    """
+    row = frame.index[position]
+    first = frame.attrs.get("first_line")
+    return f"row {row}" if first is None else f"line {first + row}"
+
+
+@dataclass
+class _Table:
+    """A file with a table; `frames` yields its rows, and fills `attrs`."""
+
+    source: Any
+    delimiter: str | None = None
+    encoding: str | None = None
+    header: bool | str = "auto"
+    sheet: str | int | None = None
+    max_bytes: int = MAX_BYTES
+
+    def __post_init__(self) -> None:
+        self.attrs: dict[str, Any] = {"notes": []}
+        self.is_csv, self.n_quotes = False, 0
+        is_path = isinstance(self.source, (str, os.PathLike))
+        self.label = str(self.source) if is_path else "the table"
+        if hasattr(self.source, "read"):
+            self.source = self.source.read(self.max_bytes + 1)
+            if len(self.source) > self.max_bytes:
+                raise self.error(f"more than {readable_bytes(self.max_bytes)} (--memory).")
+        if is_path and not Path(self.source).is_file():
+            what = "not a regular file" if Path(self.source).exists() else "no such file"
+            raise self.error(f"{what}. Check the name and the folder.")
+
+    def error(self, text: str) -> TableError:
+        """Return an error that names the file."""
+        return TableError(f"{self.label}: {text}")
+
+    def note(self, text: str) -> None:
+        """Add a note, once."""
+        if text not in self.attrs["notes"]:
+            self.attrs["notes"].append(text)
+
+    def frames(self, columns: Sequence[str] | None) -> Iterator[tuple[Any, int]]:
+        """Yield frames and their bytes."""
+        with self._reading("this"), self._open() as stream:
+            first = stream.read(64)
+        if not first:
+            raise self.error("the file is empty.")
+        kind = next((k for magic, k in _KINDS.items() if first.startswith(magic)), None)
+        readers = {"Parquet": self._parquet, "Arrow": self._arrow, "Excel": self._excel}
+        n_rows = 0
+        with self._reading(kind or "text"):
+            for frame, n_bytes in readers[kind]() if kind in readers else self._text(kind):
+                n_rows += len(frame)
+                for name in columns or ():
+                    if name not in frame.columns:
+                        near = did_you_mean(name, frame.columns)
+                        raise self.error(f"there is no column {name!r}. {near}")
+                yield frame if columns is None else frame[list(columns)], n_bytes
+        if n_rows == 0:
+            raise self.error("the file has a header but no data rows.")
+
+    def _open(self, compression: str | None = None, encoding: str = "utf-8") -> Any:
+        """Open the source from its beginning, text as UTF-8."""
+        source = self.source
+        file = io.BytesIO(source) if isinstance(source, bytes) else os.fspath(source)
+        stream = pa.input_stream(file, compression=compression)
+        is_utf8 = encoding == "utf-8"
+        return stream if is_utf8 else pa.transcoding_input_stream(stream, encoding, "utf-8")
+
+    @contextmanager
+    def _reading(self, kind: str) -> Iterator[None]:
+        """Turn any error of a reader into one line."""
+        try:
+            yield
+        except (TableError, ImportError):
+            raise
+        except Exception as error:  # readers raise errors of every kind
+            text = (str(error).splitlines() or [""])[0][:120]
+            advice = "Re-create or re-download it."
+            if isinstance(error, UnicodeError):
+                advice = "Try --encoding latin-1 (or cp1252), or save the file as UTF-8."
+            if "straddling" in text:
+                text = f"a line is longer than {BLOCK_BYTES >> 20} MB"
+                advice = "Is a quote not closed, or the delimiter another one (--delimiter)?"
+            raise self.error(f"corrupted {kind} file ({text}). {advice}") from error
+
+    def _parquet(self) -> Iterator[tuple[Any, int]]:
+        parquet = import_optional("pyarrow.parquet", "cli")
+        with self._open() as stream:
+            schema = parquet.read_schema(stream)
+            # A long text that repeats is decoded once.
+            texts = [field.name for field in schema if _is_string(field.type)]
+            file = parquet.ParquetFile(stream, read_dictionary=texts)
+            allowed = [schema.names[j] for j in self._allowed(schema)]
+            n_rows = max(1, min(16384, BLOCK_BYTES // (16 * len(schema))))
+            yield from self._arrow_frames(file.iter_batches(n_rows, columns=allowed), schema.names)
+
+    def _arrow(self) -> Iterator[tuple[Any, int]]:
+        with self._open() as stream:
+            schema = pa.ipc.open_file(stream).schema
+            options = pa.ipc.IpcReadOptions(included_fields=self._allowed(schema))
+            file = pa.ipc.open_file(stream, options=options)
+            batches = (file.get_batch(i) for i in range(file.num_record_batches))
+            yield from self._arrow_frames(batches, schema.names)
+
+    def _allowed(self, schema: Any) -> list[int]:
+        """Return the columns of an Arrow schema that can be features; others are empty."""
+        if len(set(schema.names)) < len(schema):
+            raise self.error("several columns have the same name. Rename them.")
+        allowed = [j for j, field in enumerate(schema) if _is_allowed(field.type)]
+        for j in sorted(set(range(len(schema))) - set(allowed)):
+            kind = str(schema.types[j])[:40]
+            self.note(f"column {schema.names[j]!r} of type {kind} is not read.")
+        if not allowed:
+            raise self.error("no column has numbers, text, dates or lists of numbers.")
+        return allowed
+
+    def _arrow_frames(self, batches: Any, names: list[str]) -> Iterator[tuple[Any, int]]:
+        """Yield the rows of Arrow batches; columns that are not read are empty."""
+        row = 0
+        for batch in batches:
+            batch.validate(full=True)
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            empty = pa.nulls(batch.num_rows)
+            table = pa.table({n: self._short_texts(n, columns.get(n, empty)) for n in names})
+            frame = table.to_pandas(date_as_object=False, ignore_metadata=True)
+            frame.index = pd.RangeIndex(row, row + len(frame))
+            row += len(frame)
+            yield frame, table.nbytes
+
+    def _short_texts(self, name: str, column: Any) -> Any:
+        """Return a column without texts that are too long to be values; they may repeat."""
+        if pa.types.is_dictionary(column.type):
+            words = self._short_texts(name, column.dictionary)
+            return pa.DictionaryArray.from_arrays(column.indices, words).cast(words.type)
+        if _is_string(column.type):
+            long = pc.greater(pc.binary_length(column), 4 * MAX_TEXT_LENGTH)
+            if pc.any(long).as_py():
+                limit = f"texts of more than {MAX_TEXT_LENGTH} characters"
+                self.note(f"column {name!r}: {limit} are not read.")
+                return pc.if_else(long, pa.scalar(None, column.type), column)
+        return column
+
+    def _excel(self) -> Iterator[tuple[Any, int]]:
+        """Read a sheet cell by cell: faster readers allocate all cells up to the last one."""
+        openpyxl = import_optional("openpyxl", "cli,excel")
+        with self._open() as stream:
+            data = io.BytesIO(stream.read())
+        n_bytes = sum(member.file_size for member in zipfile.ZipFile(data).infolist())
+        if n_bytes > self.max_bytes // 8:
+            raise self.error("the workbook is too large. Save the table as Parquet or CSV.")
+        book = openpyxl.load_workbook(data, read_only=True, data_only=True)
+        names = [sheet.title for sheet in book.worksheets]
+        places = {str(j + 1): j for j in range(len(names))}
+        places |= {name: j for j, name in enumerate(names)}
+        chosen = places.get(str(self.sheet), 0)
+        if self.sheet is not None and str(self.sheet) not in places:
+            listed = ", ".join(map(repr, names))
+            raise self.error(f"there is no sheet {self.sheet!r}. The sheets are {listed}.")
+        for sheet in book.worksheets[chosen:]:
+            rows, n_bytes = self._sheet_rows(sheet)
+            if len(rows) > 1 or self.sheet is not None:
+                break
+        if len(rows) < 2:
+            raise self.error("no sheet has a header and data rows.")
+        if len(names) > 1:
+            self.note(f"sheet {sheet.title!r} of {len(names)} is read (--sheet).")
+        head = dict(islice(rows.items(), HEAD_LINES))
+        texts = [["" if cell is None else as_text(cell) for cell in row] for row in head.values()]
+        header, n_skipped = self._names(list(zip(head, texts, strict=True)))
+        body = dict(islice(rows.items(), n_skipped, None))
+        frame = pd.DataFrame(list(body.values()), list(body), header, dtype=object)
+        self.attrs["first_line"] = 1
+        yield frame.infer_objects(), n_bytes
+
+    def _sheet_rows(self, sheet: Any) -> tuple[dict[int, list[Any]], int]:
+        """Return the rows of a sheet that have cells by their number, all equally long."""
+        sheet.reset_dimensions()
+        rows: dict[int, list[Any]] = {}
+        width = n_bytes = 0
+        for i, cells in enumerate(sheet.iter_rows(values_only=True)):
+            filled = [j for j, cell in enumerate(cells) if cell is not None]
+            if filled:
+                rows[i] = list(cells[: filled[-1] + 1])
+                width = max(width, len(rows[i]))
+                n_bytes += sum(len(cell) for cell in rows[i] if isinstance(cell, str))
+            if n_bytes + 16 * width * len(rows) > self.max_bytes:
+                raise self.error("the sheet is too large. Save it as Parquet or CSV.")
+        return {i: [*row, *[None] * (width - len(row))] for i, row in rows.items()}, n_bytes
+
+    def _text(self, compression: str | None) -> Iterator[tuple[Any, int]]:
+        """Read CSV or JSON lines."""
+        encoding = self._find_encoding(compression)
+        with self._open(compression, encoding) as stream:
+            data = stream.read(BLOCK_BYTES)
+        if len(data) == BLOCK_BYTES:
+            data = data[: data.rfind(b"\n") + 1] or data  # whole lines
+        head = data.decode("utf-8", "ignore").removeprefix("\ufeff")
+        head = head.replace("\r\n", "\n").replace("\r", "\n")
+        if not head:
+            raise self.error("the file is empty.")
+        if "\0" in head:
+            raise self.error(
+                "not CSV, JSON lines, Parquet, Arrow or .xlsx. Save it as one of these."
+            )
+        with self._open(compression, encoding) as stream:
+            is_json = head.lstrip().startswith("{")
+            yield from self._json_lines(stream) if is_json else self._csv(stream, head)
+
+    def _find_encoding(self, compression: str | None) -> str:
+        """Return the encoding of a text file; bytes that are not UTF-8 are Windows-1252."""
+        if self.encoding is not None:
+            with suppress(LookupError):
+                return codecs.lookup(self.encoding).name
+            raise TableError(f"There is no encoding {self.encoding!r}. Try cp1252 (--encoding).")
+        decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
+        with self._open(compression) as stream:
+            block = b" "
+            while block:
+                block = stream.read(1 << 20)
+                if is_ascii and block.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    return "utf-16"
+                self.n_quotes += block.count(b'"')
+                try:
+                    is_ascii = decoder.decode(block, final=not block).isascii() and is_ascii
+                except UnicodeDecodeError:
+                    mixed = not is_ascii or len(block.decode("utf-8", _CP1252)) < len(block)
+                    how = "mixes UTF-8 and" if mixed else "is not UTF-8 and is read as"
+                    self.note(f"the text {how} cp1252 (--encoding).")
+                    return _CP1252
+        return "utf-8"
+
+    def _json_lines(self, stream: Any) -> Iterator[tuple[Any, int]]:
+        self.attrs["first_line"] = 1
+        file = io.TextIOWrapper(stream, encoding="utf-8-sig")
+        records: dict[int, Any] = {}
+        size = 0
+        for i, line in enumerate(iter(lambda: file.readline(16 * BLOCK_BYTES), "")):
+            if line.strip():
+                records[i] = None
+                with suppress(ValueError, RecursionError):
+                    records[i] = json.loads(line)
+                if not isinstance(records[i], dict):
+                    raise self.error(f'line {i + 1} is not a JSON object such as {{"a": 1}}.')
+                size += len(line)
+            if size > BLOCK_BYTES:
+                yield self._records(records), 8 * size
+                records, size = {}, 0
+        if records:
+            yield self._records(records), 8 * size
+
+    def _records(self, records: dict[int, Any]) -> Any:
+        """Return objects as rows."""
+        names = dict.fromkeys(name for record in records.values() for name in record)
+        if 16 * len(names) * len(records) > min(self.max_bytes, 64 * BLOCK_BYTES):
+            raise self.error(f"{len(names)} different keys in {len(records)} objects are too many.")
+        columns = {n: [record.get(n) for record in records.values()] for n in names}
+        return pd.DataFrame(columns, list(records), dtype=object).infer_objects()
+
+    def _csv(self, stream: Any, head: str) -> Iterator[tuple[Any, int]]:
+        lines = head.split("\n")
+        is_comment = [not x.strip() or x.lstrip().startswith(("#", "%", "//")) for x in lines]
+        n_comments = is_comment.index(False) if False in is_comment else len(lines)
+        body = "\n".join(lines[n_comments:])
+        if not body:
+            raise self.error("the file has no lines with data.")
+        self.is_csv, self.delimiter = True, self.delimiter or _sniff_delimiter(body)
+        if len(self.delimiter) != 1:
+            raise TableError(f"The delimiter must be one character; got {self.delimiter!r}.")
+        rows = _cells(body, self.delimiter, HEAD_LINES)
+        names, n_skipped = self._names(rows, sum(bool(x.strip()) for x in lines[:n_comments]))
+        skip = n_comments + (rows[n_skipped - 1][0] if n_skipped else 0)
+        self.attrs["first_line"] = skip + 1
+        bad: list[Any] = []
+        row, n_read, last = 0, 0, ""
+        for batch in self._csv_batches(stream, len(names), skip, bad):
+            n_read += batch.num_rows
+            if len(bad) > max(1, n_read // 100):
+                raise self.error(f"{_ragged(bad)}. Correct the rows; delimiters need quotes.")
+            places = np.arange(row, row + batch.num_rows + len(bad))
+            places = np.setdiff1d(places, [b.number - 1 - skip for b in bad])[: batch.num_rows]
+            row = places[-1] + 1 if len(places) else row
+            table = pa.table([_trimmed(c) for c in batch.columns], names=batch.schema.names)
+            if any(_matches(column, "\n") for column in table.columns):
+                self.attrs.pop("first_line", None)  # lines are not rows
+            frame = table.to_pandas()
+            last = str(frame.iloc[-1, -1]) if len(frame) else ""
+            frame.columns, frame.index = names, pd.Index(places)
+            yield frame[frame.notna().any(axis=1)], table.nbytes
+        if self.n_quotes % 2 and "\n" in last:
+            raise self.error("a quote is not closed; the last cell has several lines.")
+        if bad:
+            self.note(f"{_ragged(bad)}; skipped (rows: {len(bad)}).")
+
+    def _csv_batches(self, stream: Any, width: int, skip: int, bad: list[Any]) -> Iterator[Any]:
+        """Yield Arrow batches of texts; rows with a wrong number of cells are added to `bad`."""
+        arrow_csv = import_optional("pyarrow.csv", "cli")
+        names = [str(j) for j in range(width)]
+        read = arrow_csv.ReadOptions(block_size=BLOCK_BYTES, column_names=names, skip_rows=skip)
+        # With threads the handler of invalid rows does not know their numbers.
+        read.use_threads = False
+        parse = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        parse.ignore_empty_lines = False
+        parse.invalid_row_handler = lambda row: ["skip", bad.append(row)][0]  # type: ignore[func-returns-value]
+        convert = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
+        with arrow_csv.open_csv(stream, read, parse, convert) as reader:
+            yield from reader
+
+    def _names(self, lines: Any, n_comments: int = 0) -> tuple[list[str], int]:
+        """Return the names of the columns, and the number of `lines` up to the first row."""
+        if self.header is False:
+            width = Counter(len(cells) for _, cells in lines).most_common(1)[0][0]
+            return [f"column_{j + 1}" for j in range(width)], 0
+        start = _header_position(lines) if self.header == "auto" else 0
+        skipped = n_comments + start
+        if skipped:
+            verb = "line above the header is" if skipped == 1 else "lines above the header are"
+            self.note(f"{skipped} {verb} skipped.")
+        header = [name.strip() for name in lines[start][1]]
+        if 2 * sum(PLAIN.parse(name) is not None for name in header) > len(header):
+            shown = ", ".join(header[:3])
+            self.note(f"the header looks like data ({shown}); is there no header (--header no)?")
+        rows = [cells for _, cells in lines[start + 1 :]]
+        if rows and all(len(row) == len(header) + 1 for row in rows):
+            named = any(row[-1].strip() for row in rows)
+            header = ["", *header] if named else [*header, ""]
+            what = "and is read as the names of the rows" if named else "and no cells"
+            self.note(f"the {'first' if named else 'last'} column has no name {what}.")
+        elif header[-1] == "" and rows and all(len(row) == len(header) - 1 for row in rows):
+            header = header[:-1]
+        names, changed = unique_names(header)
+        if changed:
+            self.note(f"repeated column names are changed to {', '.join(map(repr, changed[:5]))}.")
+        return names, start + 1
+
+
+def _ragged(bad: list[Any]) -> str:
+    """Say what is wrong with the first row that has a wrong number of cells."""
+    n_found, n_expected = bad[0].actual_columns, bad[0].expected_columns
+    return f"line {bad[0].number} has {n_found} cells, the header has {n_expected}"
+
+
+def _find_codec(name: str) -> codecs.CodecInfo | None:
+    """Return the codec of UTF-8 in which other bytes are Windows-1252."""
+    if name != _CP1252:
+        return None
+    utf8 = codecs.lookup("utf-8")
+    decoder: Any = functools.partial(codecs.getincrementaldecoder("utf-8"), _CP1252)
+    return codecs.CodecInfo(utf8.encode, utf8.decode, incrementaldecoder=decoder, name=name)
+
+
+def _cp1252(error: Any) -> tuple[str, int]:
+    """Decode bytes that are not UTF-8 as Windows-1252."""
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+_CP1252 = "genmetric_utf8_or_cp1252"
+codecs.register(_find_codec)
+codecs.register_error(_CP1252, _cp1252)
+
+
+def _is_string(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_allowed(kind: Any) -> bool:
+    """Return whether an Arrow type is one of numbers, texts, dates or lists of numbers."""
+    types = pa.types
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        kind = kind.value_type
+        return bool(types.is_integer(kind) or types.is_floating(kind))
+    if types.is_dictionary(kind):
+        return _is_string(kind.value_type)
+    checks = ("integer", "floating", "boolean", "temporal", "decimal")
+    return _is_string(kind) or any(getattr(types, f"is_{name}")(kind) for name in checks)
+
+
+def _trimmed(column: Any) -> Any:
+    """Return texts without spaces around them; empty ones are null."""
+    column = pc.utf8_trim_whitespace(column)
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+
+
+def _with_numbers(frame: Any, delimiter: str | None) -> Any:
+    """Return columns of plain numbers as float64.
+
+    Codes with leading zeros stay text, and so do points that may separate thousands: "1.234" next
+    to decimal commas or semicolons.
+    """
+    texts = [
+        pa.array(frame.iloc[:, j], pa.string(), from_pandas=True) for j in range(frame.shape[1])
+    ]
+    european = delimiter == ";" or any(_matches(t, r"^-?[\d.]*,(\d{1,2}|\d{4,})$") for t in texts)
+    words = pa.array(MISSING_WORDS)
+    columns = {}
+    for j, column in enumerate(texts):
+        known = pc.if_else(
+            pc.is_in(pc.utf8_lower(column), words), pa.scalar(None, pa.string()), column
+        )
+        columns[j] = frame.iloc[:, j]
+        thousands = european and _matches(known, r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$")
+        if _matches(known, r"^[+-]?0\d") or thousands or known.null_count == len(known):
+            continue
+        with suppress(pa.ArrowInvalid):
+            columns[j] = pc.cast(known, pa.float64()).to_numpy(zero_copy_only=False)
+    numbers = pd.DataFrame(columns, index=frame.index)
+    numbers.columns = frame.columns
+    return numbers
+
+
+def _matches(column: Any, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
+
+
+def unique_names(header: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return names that are all different ("a", "a_2"), and those that were changed."""
+    names, changed = [], []
+    taken, count = set(header), Counter[str]()
+    for name in header:
+        count[name] += 1
+        new = name
+        while count[name] > 1 and new in taken:
+            new = f"{name}_{count[name]}" if name else f"Unnamed: {count[name]}"
+            count[name] += new in taken
+        taken.add(new)
+        names.append(new)
+        if new != name and name:
+            changed.append(new)
+    return names, changed
+
+
+def _sniff_delimiter(text: str) -> str:
+    """Return the character that splits most first lines into the same number of cells."""
+    best, best_score = ",", (0.0, False, 0)
+    for delimiter in ",;\t|":
+        lines = [cells for _, cells in _cells(text, delimiter, 200)]
+        counts = Counter(map(len, lines))
+        if not counts:
+            continue
+        n_cells, agree = max(counts.items(), key=lambda item: (item[1], item[0]))
+        # A few ragged lines do not tell of another delimiter. Decimal commas split all lines
+        # except the header.
+        score = (round(agree / len(lines), 1), len(lines[0]) == n_cells, n_cells)
+        if n_cells > 1 and score > best_score:
+            best, best_score = delimiter, score
+    return best
+
+
+def _cells(text: str, delimiter: str, n_lines: int) -> list[tuple[int, list[str]]]:
+    """Return the cells of the first lines that are not blank, with the line each one ends at."""
+    lines: list[tuple[int, list[str]]] = []
+    # A quote that is not closed gives a cell that is too long; the lines before it are enough.
+    with suppress(csv.Error):
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        for cells in islice(reader, 4 * n_lines):
+            if any(cells):
+                lines.append((reader.line_num, cells))
+            if len(lines) >= n_lines:
+                break
+    return lines
+
+
+def _header_position(lines: Sequence[tuple[int, Sequence[str]]]) -> int:
+    """Return the first line with names: titles above it have few cells, or few that are filled."""
+    counts = Counter(len(cells) for _, cells in lines)
+    usual, n_usual = max(counts.items(), key=lambda item: (item[1], item[0]))
+    if usual > 1 and n_usual >= 3:
+        for i, (_, cells) in enumerate(lines[:20]):
+            n_filled = sum(bool(cell.strip()) for cell in cells)
+            # A header without a name for the row names of R has one cell less.
+            if len(cells) >= usual - 1 and n_filled > max(1, usual / 2 - 1):
+                return i
+    return 0
