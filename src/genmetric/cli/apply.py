@@ -100,14 +100,23 @@ class Model:
                     "--strict."
                 ) from None
 
-    def batches(self, path: Path, options: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield the rows of a file as tables and as the estimator takes them."""
+    @property
+    def predictor(self) -> Any:
+        """What follows the encoder."""
+        return self.estimator if self.encoder is None else self.estimator[1:]
+
+    def batches(
+        self, path: Path, options: dict[str, Any], into: LinearMap | None = None
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yield the rows of a file as tables, and as the predictor or a map takes them."""
         from genmetric.tables import read_batches
 
         if self.encoder is not None:
             self.encoder.na_values = (*self.encoder.na_values, *options["na"])
         for frame in read_batches(data_source(path), **reading(options)):
-            yield frame, self.rows(frame, options)
+            rows = self.rows(frame, options)
+            prepared = into is not None and self.encoder is None
+            yield frame, into.prepare(rows) if into is not None and prepared else rows
 
     def copied(self, frame: Any, options: dict[str, Any]) -> dict[str, Any]:
         """Return the columns of a table that are copied to the output."""
@@ -174,7 +183,7 @@ def transform(model: Path, data: Path, output: Path | None, **options: Any) -> N
     from pandas import DataFrame
 
     def frames() -> Iterator[Any]:
-        for frame, rows in loaded.batches(data, options):
+        for frame, rows in loaded.batches(data, options, into):
             copied = loaded.copied(frame, options)
             twice = [name for name in copied if name in names]
             if twice:
@@ -202,9 +211,8 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
     """
     check_table_output(output, data, model)
     loaded = load_model(model)
-    estimator = loaded.estimator if loaded.encoder is None else loaded.estimator[1:]
     for name, problem in (("predict", "predict"), ("predict_proba", "estimate probabilities")):
-        if not hasattr(estimator, name) and (name == "predict" or options["proba"]):
+        if not hasattr(loaded.predictor, name) and (name == "predict" or options["proba"]):
             raise click.UsageError(
                 f"{model}: a model of --method {loaded.method} does not {problem}. Fit with another "
                 "method."
@@ -232,7 +240,7 @@ def _predictions(
         columns = loaded.copied(frame, options)
         if i == 0 and not columns:
             _suggest_names(loaded, frame, options)
-        predicted = loaded.estimator.predict(rows)
+        predicted = loaded.predictor.predict(rows)
         if target is not None and target.name in frame.columns:
             y, present = target.read(frame)
             known.append((y, predicted[present]))
@@ -240,7 +248,7 @@ def _predictions(
         shown = significant(predicted, 10) if predicted.dtype.kind == "f" else predicted
         columns["predicted" if "predicted" not in columns else "predicted_target"] = shown
         if options["proba"]:
-            shares = loaded.estimator.predict_proba(rows)
+            shares = loaded.predictor.predict_proba(rows)
             names = [f"p_{name}" for name in loaded.estimator.classes_]
             columns |= {name: significant(shares[:, j]) for j, name in enumerate(names)}
         yield DataFrame(columns)

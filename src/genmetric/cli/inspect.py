@@ -62,16 +62,11 @@ def _facts(model: Model) -> dict[str, Any]:
     except click.UsageError as error:
         return {**found, "metric": str(error.message)}
     sizes = (into.matrix**2).sum(axis=0)
-    numeric = [name for name in into.columns if into.columns.count(name) == 1]
+    numeric = into.columns
     if encoder is not None:
         numeric = [c["name"] for c in encoder.columns_ if c["kind"] == "number"]
-        into_columns = into.columns
-    else:
-        into_columns = into.feature_names_in
-    units: dict[str, float] = {}
-    for name, size in zip(into_columns, sizes, strict=True):
-        if name in numeric and size > 0:
-            units.setdefault(name, float(size**-0.5))
+    pairs = zip(into.columns, into.feature_names_in, sizes, strict=True)
+    units = {c: float(size**-0.5) for c, f, size in pairs if c == f and c in numeric and size > 0}
     return {**found, "features": list(into.feature_names_in), "unit_differences": units}
 
 

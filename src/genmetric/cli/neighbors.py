@@ -79,7 +79,7 @@ def _neighbors(
     into, k = loaded.linear_map(), options["neighbors"]
     target = loaded.metadata.get("target", {}).get("name")
     parts, ids, targets = [], [], []
-    for frame, rows in loaded.batches(reference, options):
+    for frame, rows in loaded.batches(reference, options, into):
         parts.append(rows)
         ids += list(loaded.copied(frame, options).values())[:1]
         targets += [frame[target].to_numpy()] if target in frame.columns else []
@@ -89,7 +89,7 @@ def _neighbors(
         **({f"neighbor_{target}": np.concatenate(targets)} if targets else {}),
     }
     first = 0
-    for frame, asked in loaded.batches(queries, options):
+    for frame, asked in loaded.batches(queries, options, into):
         names = next(iter(loaded.copied(frame, options).values()), None)
         if names is None:
             names = np.arange(first, first + len(asked)) + 1
