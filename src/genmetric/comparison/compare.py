@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn import model_selection
 from sklearn.metrics import confusion_matrix
 
@@ -171,6 +171,9 @@ def compare_metrics(
     X, time = labels_of(X, time, "time")
     found = collect(X, y, target, task, columns, feature_names)
     listed = find_methods(methods, found.task)
+    if methods is None:
+        able = [m for m in METHODS.values() if found.task in m.tasks]
+        found.not_run = tuple(m.key for m in able if not m.default)
     found.title, found.seed = title, random_state
     leave_out(found, max_samples)
     choose_scoring(found, scoring)
@@ -184,14 +187,16 @@ def compare_metrics(
     _check(found, pairs)
     slow_folds = found.n_splits if n_repeats is None else len(pairs)
     able = [method for method in listed if not _too_large(found, method)]
-    work = (
-        delayed(run_fold)(found, [m for m in able if fold < slow_folds or not m.slow], *pair)
-        for fold, pair in enumerate(pairs)
-    )
-    start, done, interrupted = perf_counter(), [], False
+    start, done, interrupted, n_jobs = perf_counter(), [], False, effective_n_jobs(n_jobs)
     try:
-        for outcomes in Parallel(n_jobs=n_jobs, return_as="generator")(work):
-            done.append(outcomes)
+        while len(done) < len(pairs):
+            folds = range(len(done), min(len(done) + n_jobs, len(pairs)))
+            done += Parallel(n_jobs=n_jobs)(
+                delayed(run_fold)(
+                    found, [m for m in able if f < slow_folds or not m.slow], *pairs[f]
+                )
+                for f in folds
+            )
             if progress is not None:
                 progress(f"fold {len(done)} of {len(pairs)}", len(done) / len(pairs))
             if time_limit is not None and perf_counter() - start > time_limit:
@@ -346,8 +351,6 @@ def _conclude(
         else:
             result = _summary(found, method, folds, pairs)
         found.results = (*found.results, result)
-    keys = {method.key for method in listed}
-    found.not_run = tuple(k for k, m in METHODS.items() if found.task in m.tasks and k not in keys)
     found.warnings += leak_warnings(found)
     advise(found)
 

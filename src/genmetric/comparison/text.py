@@ -26,7 +26,15 @@ def comparison_lines(found: Comparison, width: int | None = None) -> list[str]:
     lines = wrapped(_first_line(found))
     for note in [*(f"Warning: {warning}" for warning in found.warnings), *found.notes]:
         lines += textwrap.wrap(note, width, initial_indent="  ", subsequent_indent="    ")
-    return [*lines, "", *wrapped(found.advice), "", *_table(found, width), *wrapped(found.footnote)]
+    return [
+        *lines,
+        "",
+        *wrapped(found.advice),
+        "",
+        *_table(found, width),
+        "",
+        *wrapped(found.footnote),
+    ]
 
 
 def _first_line(found: Comparison) -> str:
