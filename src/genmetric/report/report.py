@@ -530,8 +530,9 @@ def _columns(comparison: Comparison) -> Section:
     encoder = comparison.encoder
     if not hasattr(encoder, "columns_"):
         return "Columns", [*comparison.notes]
-    # The table has what the lines of the summary say.
+    # The table has what the lines of the summary say, and the target a section of its own.
     said = {line.strip() for line in encoder.summary().splitlines()}
+    said.add(f"target {comparison.target.summary}" if comparison.target is not None else "")
     blocks = [note for note in comparison.notes if note.strip() not in said]
     plans, original = encoder.columns_, _original(comparison, comparison.encoded())
     rows = []
