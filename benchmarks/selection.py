@@ -17,18 +17,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from robustness import FRACTIONS, SETS, load, splits
-from scipy.stats import rankdata
-from sklearn.preprocessing import StandardScaler
-
-from genmetric import GenerativeMetric
-from genmetric._chunks import one_blas_thread
 from genmetric._search import nearest_neighbors
 from genmetric._votes import N_NEIGHBORS, other_neighbors, vote_errors
 from genmetric.learners._candidates import make_candidates, weights_at_best
 from genmetric.learners._scoring import SelectionSamples
 from genmetric.learners._specification import FitSpecification
 from genmetric.learners._splits import Splitter
+from robustness import FRACTIONS, SETS, load, splits
+from scipy.stats import rankdata
+from sklearn.preprocessing import StandardScaler
+
+from genmetric import GenerativeMetric
+from genmetric._parallel import one_blas_thread
 
 #: Seed of the first split. The splits of robustness.py have seed 0, those of tuning.py 100 to 109.
 FIRST_SEED = 5000

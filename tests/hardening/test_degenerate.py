@@ -214,26 +214,12 @@ def test_many_classes_finish_or_are_refused_with_the_reason():
 def test_lmnn_refuses_more_impostors_than_it_can_visit(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3000, 4)), np.repeat(np.arange(1500), 2)
-    monkeypatch.setattr("genmetric.learners._lmnn.training.MAX_IMPOSTOR_PAIRS", 10_000)
-    with pytest.raises(ValueError, match=r"samples of 1500 classes have about .* GenerativeMetric"):
+    monkeypatch.setattr("genmetric.learners.lmnn_loss.MAX_VISITED_PAIRS", 10_000)
+    with pytest.raises(ValueError, match=r"more than 1e\+04 pairs of a sample .* GenerativeMetric"):
         LMNN(1).fit(X, y)
     # Classes that do not overlap have few impostors, and are learned.
     apart = 100 * rng.normal(size=(1500, 4))
     assert np.isfinite(LMNN(1, max_iter=2).fit(apart[y] + X, y).metric_).all()
-
-
-def test_expected_pairs_are_those_of_all_samples():
-    from genmetric.learners import target_neighbors
-    from genmetric.learners._lmnn.objective import Problem
-    from genmetric.learners._lmnn.training import expected_pairs
-
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 3)), np.repeat(np.arange(50), 4)
-    problem = Problem.of(X, y, target_neighbors(X, y, 2))
-    d = ((X[:, None] - X) ** 2).sum(axis=2)
-    reach = 1 + problem.target_distances(X).max(axis=1)
-    expected = np.count_nonzero((d < reach[:, None]) & (y[:, None] != y))
-    assert expected_pairs(problem, np.eye(3)) == expected
 
 
 def test_selection_among_many_classes_draws_whole_classes(monkeypatch):

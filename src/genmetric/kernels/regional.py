@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from genmetric._parallel import check_memory, map_chunks, row_chunks
+from genmetric._parallel import check_memory, map_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     FLOATS,
@@ -29,7 +29,10 @@ from genmetric._validation import (
 )
 from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density.coordinates import Coordinates
+from genmetric.density.low_rank import LowRankGaussians
 from genmetric.geometry.factor import symmetric_root
+from genmetric.geometry.local import interpolate
+from genmetric.geometry.sums import sum_local_metrics
 from genmetric.kernels.metric_kernel import median_squared_distance, squared_distances
 from genmetric.learners.generative import GenerativeMetric
 
@@ -50,12 +53,15 @@ def find_regions(Z: FloatArray, n_regions: int, random_state: Any) -> IntArray:
 
 
 def average_local_metric(metric: GenerativeMetric, X: AnyArray) -> FloatArray:
-    """Average the local metrics of samples, which are not all held in memory."""
-    n_samples, n_features = X.shape
-    total = np.zeros((n_features, n_features))
-    for rows in row_chunks(n_samples, 8 * n_features**2, budget=2**28):
-        total += metric.local_metrics(X[rows]).sum(axis=0)
-    return np.asarray(total / n_samples)
+    """Average the local metrics of some samples, interpolated as in the fit of all."""
+    # Not `metric.local_metrics(X).mean(axis=0)`, which holds a matrix per sample and is slower.
+    models = metric._models
+    total = sum_local_metrics(
+        *(models, X, metric._coordinates),
+        solver="low-rank" if isinstance(models, LowRankGaussians) else "dense",
+        n_jobs=metric.n_jobs,
+    )
+    return interpolate(total.mean(), metric.interpolation)
 
 
 class RegionalKernels(BaseEstimator):

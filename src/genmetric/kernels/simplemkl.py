@@ -165,7 +165,9 @@ class Objective:
 
     def products(self, point: Point) -> FloatArray:
         """Compute the vectors K_m a, of shape (n_kernels, n_samples, n_problems)."""
-        out = np.array(list(map_chunks(lambda K: K @ point.coef, list(self.stack), self.n_jobs)))
+        chunks = row_chunks(len(self.stack), 8 * self.stack[0].size)
+        parts = map_chunks(lambda kernels: self.stack[kernels] @ point.coef, chunks, self.n_jobs)
+        out = np.concatenate(list(parts))
         out *= self.factors[:, None, None]
         return out
 

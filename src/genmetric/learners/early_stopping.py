@@ -41,7 +41,7 @@ def lbfgs(evaluate: Evaluate, L: FloatArray, metric: FloatArray, tol: float) -> 
     steps: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=n_kept)
     # The first step is a quarter of the start; both lengths are those of A.
     length = float(np.sqrt(np.vdot(L, np.linalg.solve(metric, L.T).T))) / 4
-    while gradient.any():
+    while (norm := float(np.sqrt(np.vdot(gradient @ metric, gradient)))) * length > 1e-12:
         rest, shares = gradient, []
         for step, change, product in reversed(steps):
             shares.append(float(np.vdot(step, rest)) / product)
@@ -51,10 +51,11 @@ def lbfgs(evaluate: Evaluate, L: FloatArray, metric: FloatArray, tol: float) -> 
             step, change, product = steps[-1]
             direction *= product / float(np.vdot(change @ metric, change))
         else:
-            direction *= length / np.sqrt(-float(np.vdot(gradient, direction)))
+            direction *= length / norm
         for (step, change, product), share in zip(steps, reversed(shares), strict=True):
             direction -= (share + float(np.vdot(change, direction)) / product) * step
-        found = _line_search(evaluate, L, value, gradient, direction)
+        slope = float(np.vdot(gradient, direction))
+        found = _line_search(evaluate, L, value, slope, direction)
         if found is None:
             return
         before, (ahead, value, slopes) = value, found
@@ -68,14 +69,9 @@ def lbfgs(evaluate: Evaluate, L: FloatArray, metric: FloatArray, tol: float) -> 
 
 
 def _line_search(
-    evaluate: Evaluate,
-    L: FloatArray,
-    value: float,
-    gradient: FloatArray,
-    direction: FloatArray,
+    evaluate: Evaluate, L: FloatArray, value: float, slope: float, direction: FloatArray
 ) -> tuple[FloatArray, float, FloatArray] | None:
     """Return a point that satisfies the weak Wolfe conditions, its value and gradient."""
-    slope = float(np.vdot(gradient, direction))
     low, high, step = 0.0, np.inf, 1.0
     for _ in range(20):
         ahead = L + step * direction
@@ -131,7 +127,7 @@ def train(
     and the path of :func:`select_n_iter`. The `callback` is called with L / `scale`.
     """
     name, max_iter = type(estimator).__name__, int(estimator.max_iter)
-    path, metrics = np.empty((0, 2)), []
+    path, metrics = np.empty((0, 2)), list[FloatArray]()
     if estimator.early_stopping:
         max_iter, path, metrics = select_n_iter(runs, max_iter, default)
     for n_iter, (L, value) in enumerate(iterates):

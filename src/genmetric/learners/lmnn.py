@@ -49,7 +49,7 @@ from genmetric.learners.early_stopping import (
     train,
 )
 from genmetric.learners.generative import GenerativeMetric
-from genmetric.learners.lmnn_objective import Loss, Objective, target_neighbors
+from genmetric.learners.lmnn_loss import Loss, Objective, target_neighbors
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 
 #: Closed forms that ``init="auto"`` selects from on held-out samples. The first one is used without
@@ -379,12 +379,12 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             if codes[-1] < 50 and len(folds) > 1:
                 errors = dict.fromkeys(CLOSED_FORMS, 0.0)
                 inits: dict[str, list[FloatArray]] = {name: [] for name in CLOSED_FORMS}
-                for train_rows, held_out in folds:
-                    part = x[train_rows], codes[train_rows], weights[train_rows]
+                for rows, held_out in folds:
+                    part = x[rows], codes[rows], weights[rows]
                     for name, metric in closed_forms(part, self.n_jobs).items():
                         inits[name].append(symmetric_root(metric))
                         L, _ = start(inits[name][-1], part[0], part[2], self.n_components)
-                        wrong = vote_errors(L, x, codes, train_rows, held_out, self.n_jobs)
+                        wrong = vote_errors(L, part, x[held_out], codes[held_out], self.n_jobs)
                         errors[name] += float(weights[held_out] @ wrong)
                 init = min(CLOSED_FORMS, key=errors.__getitem__)
                 if self.verbose:
@@ -400,9 +400,8 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         for (rows, held_out), init in zip(folds, inits, strict=True):
             part = x[rows], codes[rows], weights[rows]
             iterates = minimize(*self._start(part, init, coordinates), self.tol)
-            options: Any = {"x": x, "codes": codes, "train": rows, "held_out": held_out}
-            errors = partial(vote_errors, **options, n_jobs=self.n_jobs)
-            yield iterates, errors, weights[held_out]
+            errors = partial(vote_errors, part=part, x=x[held_out], codes=codes[held_out])
+            yield iterates, partial(errors, n_jobs=self.n_jobs), weights[held_out]
 
     def _start(
         self, data: Samples, init: Any, coordinates: Coordinates
@@ -424,7 +423,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         objective = Objective(x, codes, targets, weights, **options)
         if not self.early_stopping:
             # In this space the minimisation is fastest: the pull is the squared norm of A, L = A·F.
-            metric = np.linalg.inv(positive_definite(objective.scatter, 1e-8))
+            metric = np.asarray(np.linalg.inv(positive_definite(objective.scatter, 1e-8)), float)
         return objective, L * best_scale(objective, L), metric
 
     def __sklearn_tags__(self) -> Any:
@@ -464,18 +463,13 @@ def minimize(
 
 
 def vote_errors(
-    L: FloatArray,
-    x: FloatArray,
-    codes: IntArray,
-    train: IntArray,
-    held_out: IntArray,
-    n_jobs: int | None,
+    L: FloatArray, part: Samples, x: FloatArray, codes: IntArray, n_jobs: int | None
 ) -> FloatArray:
-    """Return the fraction of wrong votes of 1, 3 and 5 neighbours for each held-out sample."""
-    k = min(5, len(train))
-    found = nearest_neighbors(x[train] @ L.T, k, queries=x[held_out] @ L.T, n_jobs=n_jobs)
-    winners = majority_votes(codes[train][found.indices], int(codes[-1]) + 1)
-    wrong = winners[:, [0, min(2, k - 1), k - 1]] != codes[held_out, None]
+    """Return the fraction of wrong votes of 1, 3 and 5 neighbours from `part` for each sample."""
+    k = min(5, len(part[0]))
+    found = nearest_neighbors(part[0] @ L.T, k, queries=x @ L.T, n_jobs=n_jobs)
+    winners = majority_votes(part[1][found.indices], int(part[1][-1]) + 1)
+    wrong = winners[:, [0, min(2, k - 1), k - 1]] != codes[:, None]
     return np.asarray(wrong.mean(axis=1))
 
 
@@ -504,7 +498,7 @@ def whitening(x: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray
     means = indicator.T @ x / indicator.sum(axis=0)[:, None]
     residuals = (x - means[codes]) * np.sqrt(weights / weights.mean())[:, None]
     pooled = ledoit_wolf(residuals, assume_centered=True)[0]
-    return np.linalg.inv(positive_definite(pooled, 1e-8))
+    return np.asarray(np.linalg.inv(positive_definite(pooled, 1e-8)))
 
 
 def components_of(init: Any, X: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
@@ -527,7 +521,7 @@ def named_factor(
     """Return the factor "identity", "random" or, before its rank is reduced, "pca"."""
     shape = n_components or n_features, n_features
     if init == "random":
-        return check_random_state(random_state).standard_normal(shape)
+        return np.asarray(check_random_state(random_state).standard_normal(shape))
     return np.eye(*(shape if init == "identity" else (n_features, n_features)))
 
 
@@ -543,7 +537,7 @@ def start(
             "init or n_components."
         )
     F = F / np.abs(F).max()
-    L = F if n_components is None else factor(F.T @ F, n_components, x, weights)
+    L = F if n_components in (None, len(F)) else factor(F.T @ F, n_components, x, weights)
     whole = len(F) == n_features
     return L, positive_definite(F.T @ F if whole else np.eye(n_features), 1e-12)
 
