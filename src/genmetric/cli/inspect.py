@@ -8,23 +8,17 @@ from typing import Any
 
 import click
 
+from genmetric.cli import options as opt
 from genmetric.cli.apply import Model, load_model
 from genmetric.cli.fit import leave_one_out_text
-from genmetric.cli.options import MODEL
 from genmetric.cli.output import say
 
 
 @click.command()
-@MODEL
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=15,
-    show_default=True,
-    help="Number of columns to list.",
-)
-@click.option("--all", "all_", is_flag=True, help="List all columns.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@opt.MODEL
+@opt.option("--top", "Number of columns to list.", type=click.IntRange(1), default=15)
+@opt.flag("--all all_", "List all columns.")
+@opt.flag("--json as_json", "Print everything as JSON.")
 def inspect(model: Path, top: int, all_: bool, as_json: bool) -> None:
     """Show what MODEL learned: contributions of the columns, spectrum, effective rank, classes.
 
