@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -20,17 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from genmetric import GenerativeMetric
 from genmetric.datasets import deskew, load_dataset
-from genmetric.density import Scaling
-from genmetric.neighbors import (
-    ClassRows,
-    EnergyModel,
-    difference_energies,
-    least_energies,
-    majority_votes,
-    margin_unit,
-    nearest_neighbors,
-    training_neighbors,
-)
+from genmetric.neighbors import EnergyModel, least_energies, majority_votes, nearest_neighbors
 
 FORMS = ("one-sided", "three-term", "two-term")
 NEIGHBORS = (1, 3, 5, 7)
@@ -71,16 +62,11 @@ def errors_of(X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray)
     votes = majority_votes(y[train][near], y.max() + 1)
     for k in NEIGHBORS:
         found["votes", k, 0.0] = int(np.sum(votes[:, k - 1] != y[test]))
-    scaling = Scaling.of(A)
-    rows = ClassRows.of(scaling.apply(A), y[train], y.max() + 1)
-    targets, other = training_neighbors(rows, max(NEIGHBORS))
-    unit, z = margin_unit(targets, other), scaling.apply(B)
-    for form, k, margin in product(FORMS, NEIGHBORS, MARGINS):
-        model = EnergyModel.of(rows, targets[:, :k], margin * unit, 0.5, form)
-        found[form, k, margin] = int(np.sum(least_energies(model, z) != y[test]))
-    for k in NEIGHBORS:
-        codes = difference_energies(rows, z, k).argmin(axis=1)
-        found["difference", k, 0.0] = int(np.sum(codes != y[test]))
+    base = EnergyModel.of(A, y[train], max(NEIGHBORS), "one-sided")
+    settings = [*product(FORMS, NEIGHBORS, MARGINS), *product(["difference"], NEIGHBORS, [0.0])]
+    for form, k, margin in settings:
+        model = replace(base, n_neighbors=k, energy=form, margin=margin * base.margin_unit)
+        found[form, k, margin] = int(np.sum(least_energies(model, B) != y[test]))
     return found
 
 

@@ -35,9 +35,9 @@ from sklearn.preprocessing import normalize
 
 from genmetric import LMNN, GenerativeMetric
 from genmetric.datasets import load_letter, load_mnist
-from genmetric.geometry._factor import symmetric_root
+from genmetric.geometry.factor import symmetric_root
 from genmetric.learners import lmnn_objective, target_neighbors
-from genmetric.learners._lmnn import whitening
+from genmetric.learners.lmnn import whitening
 
 N_NEIGHBORS = 3
 
@@ -214,7 +214,7 @@ def compare_many_classes(arguments):
     print_row("Euclidean", np.eye(n_features))
     lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto").fit(X, y)
     print_row("LDA, shrinkage auto", lda.scalings_.T)
-    print_row("within-class whitening", symmetric_root(whitening(X, y)))
+    print_row("within-class whitening", symmetric_root(whitening(X, y, np.ones(len(X)))))
     for options in (
         {"early_stopping": False, "max_iter": 35, "init": "lda"},
         {},

@@ -85,3 +85,40 @@ def bias_integrand(x, means, covariances, metric):
     )
     Phi = H1 / p1 - H2 / p2
     return p1 * p2 * (p2 - p1) / (p1 + p2) ** 2 * np.trace(np.linalg.inv(metric) @ Phi)
+
+
+def gradient_error(model, X, step=1e-5):
+    """Largest error of a model's gradient against central differences, relative to the largest."""
+    exact = model.gradient(X)
+    numeric = [
+        (model.log_density(X + e) - model.log_density(X - e)) / (2 * step)
+        for e in step * np.eye(X.shape[1])
+    ]
+    return np.abs(exact - np.transpose(numeric)).max() / np.abs(exact).max()
+
+
+def curvature_error(model, X, step=1e-5):
+    """The same for its curvature: differences of the gradient g, plus g gᵀ."""
+    exact, g = model.curvature(X), model.gradient(X)
+    numeric = g[:, :, None] * g[:, None, :]
+    for j, e in enumerate(step * np.eye(X.shape[1])):
+        numeric[:, j] += (model.gradient(X + e) - model.gradient(X - e)) / (2 * step)
+    return np.abs(exact - numeric).max() / np.abs(exact).max()
+
+
+def statistics(X, codes, n_classes, weights):
+    """Count, mean, scatter, third and fourth moments of the classes, row by row."""
+    D = X.shape[1]
+    count, mean, fourth = np.zeros(n_classes), np.zeros((n_classes, D)), np.zeros(n_classes)
+    scatter, third = np.zeros((n_classes, D, D)), np.zeros((n_classes, D))
+    for c in range(n_classes):
+        rows = [(x, w) for x, k, w in zip(X, codes, weights, strict=True) if k == c and w > 0]
+        count[c] = sum(w for _, w in rows)
+        if rows:
+            mean[c] = sum(w * x for x, w in rows) / count[c]
+        for x, w in rows:
+            e = x - mean[c]
+            scatter[c] += w * np.outer(e, e)
+            third[c] += w * (e @ e) * e
+            fourth[c] += w * (e @ e) ** 2
+    return count, mean, scatter, third, fourth

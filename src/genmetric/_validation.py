@@ -301,7 +301,7 @@ def check_weights(
         if allow_zero_sum:
             return weights
         raise ValueError(f"{name} is zero for all samples. At least one weight must be positive.")
-    if not 1e-100 <= weights.max() * len(weights) <= 1e100:
+    if not 1e-100 <= weights.max() <= 1e100:
         raise ValueError(
             f"{name} has weights of up to {weights.max():g}, whose sums leave the range of float64. "
             "Multiply the weights by a constant."
@@ -430,7 +430,11 @@ def batch_targets(estimator: Any, y: Any) -> FloatArray:
     name = type(estimator).__name__
     refuse_lazy(y, "y")
     try:
-        values = np.asarray(y, dtype=float)
+        values = np.asarray(y)
+        if values.dtype.kind in "mM":
+            raise TypeError("dates are not numbers")
+        # check_array refuses complex numbers, with the error that scikit-learn expects.
+        values = values if values.dtype.kind == "c" else values.astype(float)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} expects numeric targets; got y = {reprlib.repr(y)}. For class labels use "
@@ -441,17 +445,3 @@ def batch_targets(estimator: Any, y: Any) -> FloatArray:
     if np.abs(targets).max(initial=0.0) > 1e140:
         raise ValueError("y has values whose squares overflow float64. Divide y by a constant.")
     return targets
-
-
-# Old names, until their last users are rewritten.
-
-
-def as_number(value: Any) -> float | None:
-    """Return `value` as float, or None if it is not a real number."""
-    return float(value) if Interval(float).accepts(value) else None
-
-
-def check_fraction(value: Any, name: str) -> float:
-    """Return `value` if it is a number in [0, 1]; raise otherwise."""
-    check_parameter(value, name, [Interval(float, 0, 1)])
-    return float(value)

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from genmetric._optional import import_optional
+from genmetric._text import import_optional
 from genmetric._typing import AnyArray
 from genmetric.cluster import MetricKMeans
 from genmetric.kernels import SimpleMKLClassifier

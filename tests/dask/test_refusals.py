@@ -16,7 +16,7 @@ ESTIMATORS = [
     for name in genmetric.__all__
     if inspect.isclass(getattr(genmetric, name)) and hasattr(getattr(genmetric, name), "fit")
 ]
-REFUSAL = r"is a dask collection.*genmetric\.dask\.DaskGenerativeMetric"
+REFUSAL = r"is a dask collection.*genmetric\.dask"
 METHODS = ["predict", "predict_proba", "decision_function", "score_samples", "kneighbors"]
 METHODS += ["transform", "inverse_transform", "local_metrics", "curvature", "bias", "log_density"]
 

@@ -1,168 +1,206 @@
-"""Class statistics: the same numbers in one piece, in pieces, in any order, and with weights."""
+"""Coordinates and class statistics: exact in one piece, in pieces, in any order, with weights."""
 
-import importlib
-from itertools import pairwise, permutations
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genmetric import _memory as memory
-from genmetric.density import ClassStatistics, Scaling, class_statistics, merge_statistics
+from genmetric.density import ClassStatistics, Coordinates, class_statistics, merge_statistics
+from genmetric.density.covariance import pooled_whitening
+from genmetric.density.statistics import fourth_moments, pooled_statistics
 
 FIELDS = list(ClassStatistics.__dataclass_fields__)
+seeds = st.integers(0, 2**32 - 1)
 
 
-def loop_statistics(X, codes, n_classes, weights):
-    """The definitions of ClassStatistics, row by row."""
-    D = X.shape[1]
-    count, mean = np.zeros(n_classes), np.zeros((n_classes, D))
-    scatter, third = np.zeros((n_classes, D, D)), np.zeros((n_classes, D))
-    fourth = np.zeros(n_classes)
-    for c in range(n_classes):
-        rows = [(x, w) for x, k, w in zip(X, codes, weights, strict=True) if k == c and w > 0]
-        if not rows:
-            continue
-        count[c] = sum(w for _, w in rows)
-        mean[c] = sum(w * x for x, w in rows) / count[c]
-        for x, w in rows:
-            e = x - mean[c]
-            scatter[c] += w * np.outer(e, e)
-            third[c] += w * (e @ e) * e
-            fourth[c] += w * (e @ e) ** 2
-    return ClassStatistics(count, mean, scatter, third, fourth)
+def assert_same(found, expected, rtol=1e-11, atol=1e-11):
+    expected = expected if isinstance(expected, tuple) else vars(expected).values()
+    for name, value in zip(FIELDS, expected, strict=True):
+        np.testing.assert_allclose(getattr(found, name), value, rtol=rtol, atol=atol, err_msg=name)
 
 
-def assert_same(a, b, rtol=1e-11, atol=1e-11):
-    for name in FIELDS:
+@given(st.integers(2, 30), st.integers(1, 5), st.floats(-130, 80), st.floats(-1e10, 1e10), seeds)
+def test_samples_are_centred_and_of_size_one(n, D, exponent, offset, seed):
+    E = np.random.default_rng(seed).normal(size=(n, D))
+    E *= 2 / np.sqrt(E.var(axis=0).mean())
+    X = 10.0**exponent * (E + offset)
+    coordinates = Coordinates.of(X)
+    inside = coordinates.apply(X)
+    np.testing.assert_allclose(
+        inside.mean(axis=0), 0, atol=1e-13 + 10 * np.spacing(1 + abs(offset))
+    )
+    assert 0.7 < np.sqrt(inside.var(axis=0).mean()) < 1.42
+    assert np.log2(coordinates.scale) == np.round(np.log2(coordinates.scale))
+
+
+def test_extreme_values():
+    X = np.random.default_rng(0).uniform(-1, 1, size=(20, 3))
+    for scale in (1e101, 1e160, 1e307):
+        with pytest.raises(
+            ValueError, match=r"X has values up to .*expected at most 1e\+100.*Divide"
+        ):
+            Coordinates.of(np.r_[scale * X, [[scale] * 3]])
+    for scale in (1e-142, 1e-200, 1e-310):
+        with pytest.raises(ValueError, match=r"spread of about .*Multiply X by a constant"):
+            Coordinates.of(scale * X)
+    constant = Coordinates.of(np.full((4, 2), 7.0))
+    assert constant.scale == 1
+    assert not constant.apply(np.full((4, 2), 7.0)).any()
+
+
+@given(seeds)
+def test_whitening_and_back(seed):
+    rng = np.random.default_rng(seed)
+    X, codes = rng.normal(size=(200, 3)) @ rng.normal(size=(3, 3)), rng.integers(0, 3, 200)
+    X = 1e6 + 1e-3 * (X + 4 * rng.normal(size=(3, 3))[codes])
+    plain = Coordinates.of(X)
+    stats = class_statistics(X, codes, 3, coordinates=plain)
+    white = pooled_whitening(stats, plain)
+    # A unit of a single feature changes nothing.
+    units = np.array([1.0, 1e4, 1e-3])
+    scaled = Coordinates.of(X * units)
+    other = pooled_whitening(class_statistics(X * units, codes, 3, coordinates=scaled), scaled)
+    np.testing.assert_allclose(other.apply(X * units), white.apply(X), atol=1e-5)
+    # Statistics follow the coordinates; moments of more than second order are computed again.
+    inside, direct = stats.moved(plain, white), class_statistics(X, codes, 3, coordinates=white)
+    for name in ("count", "mean", "scatter"):
         np.testing.assert_allclose(
-            getattr(a, name), getattr(b, name), rtol=rtol, atol=atol, err_msg=name
+            getattr(inside, name), getattr(direct, name), rtol=1e-6, atol=1e-7
         )
+    assert not inside.fourth.any()
+    np.testing.assert_allclose(fourth_moments(X, codes, direct.mean, white), direct.fourth)
+    # Points, covariances and distances return to input space.
+    Z = white.apply(X)
+    np.testing.assert_allclose(white.restore(Z), X, rtol=1e-12)
+    np.testing.assert_allclose(white.restore_covariances(np.cov(Z.T)), np.cov(X.T), rtol=1e-6)
+    A = rng.normal(size=(3, 3))
+    M = white.restore_metrics(A.T @ A)
+    d, e = Z[0] - Z[1], X[0] - X[1]
+    np.testing.assert_allclose(e @ M @ e, d @ A.T @ A @ d, rtol=1e-4)
+    np.testing.assert_allclose(np.sum((white.restore_factor(A) @ e) ** 2), e @ M @ e, rtol=1e-6)
+    np.testing.assert_allclose(white.apply_metric(M), A.T @ A, rtol=1e-6, atol=1e-9)
+    assert (white.unit, plain.unit) == (1, plain.scale)
+
+
+def test_the_pooled_covariance_becomes_the_identity(rng):
+    X, codes = rng.normal(size=(5000, 4)) @ rng.normal(size=(4, 4)), rng.integers(0, 3, 5000)
+    X[:, 3] = codes  # constant within the classes: its total spread takes the place
+    plain = Coordinates.of(X)
+    for compute in (class_statistics, pooled_statistics):
+        white = pooled_whitening(compute(X, codes, 3, coordinates=plain), plain)
+        inside = class_statistics(X, codes, 3, coordinates=white)
+        expected = np.diag([1.0, 1, 1, 0])
+        np.testing.assert_allclose(inside.pooled_covariance, expected, atol=0.05)
+        assert inside.total_covariance[3, 3] == pytest.approx(1, rel=0.05)
+
+
+def test_metric_that_overflows_in_the_units_of_X(rng):
+    X, codes = rng.normal(size=(40, 2)), np.arange(40) % 2
+    X = 1e-138 * X * [1.0, 1e-14]
+    plain = Coordinates.of(X)
+    white = pooled_whitening(class_statistics(X, codes, 2, coordinates=plain), plain)
+    with pytest.raises(ValueError, match=r"metric overflows float64.*Multiply X"):
+        white.restore_metrics(1e6 * np.eye(2))
 
 
 @st.composite
 def weighted_rows(draw, max_offset=0.0):
     """Rows, class codes, number of classes, weights and the offset of the rows."""
-    n = draw(st.integers(1, 40))
-    D = draw(st.integers(1, 5))
-    n_classes = draw(st.integers(1, 4))
+    n, D, n_classes = (draw(st.integers(1, most)) for most in (40, 5, 4))
     offset = draw(st.floats(-max_offset, max_offset))
-    codes = np.array(draw(st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n)))
-    weights = np.array(
-        draw(st.lists(st.one_of(st.just(0.0), st.floats(0.01, 9)), min_size=n, max_size=n))
-    )
-    X = offset + np.random.default_rng(draw(st.integers(0, 2**32 - 1))).normal(size=(n, D))
-    return X, codes, n_classes, weights, offset
+    rng = np.random.default_rng(draw(seeds))
+    weights = rng.uniform(0.01, 9, n) * (rng.random(n) < 0.7)
+    return offset + rng.normal(size=(n, D)), rng.integers(0, n_classes, n), n_classes, weights
 
 
-@given(weighted_rows())
-def test_definitions(data):
-    X, codes, n_classes, weights, _ = data
-    found = ClassStatistics.from_rows(X, codes, n_classes, weights)
-    assert_same(found, loop_statistics(X, codes, n_classes, weights))
+@given(data=weighted_rows())
+def test_definitions_and_frequencies(naive, data):
+    X, codes, n_classes, weights = data
+    found = class_statistics(X, codes, n_classes, sample_weight=weights)
+    assert_same(found, naive.statistics(*data))
+    pooled = pooled_statistics(X, codes, n_classes, sample_weight=weights)
+    np.testing.assert_allclose(pooled.mean, found.mean, atol=1e-12)
+    np.testing.assert_allclose(pooled.scatter[0], found.scatter.sum(axis=0), atol=1e-11)
+    times = np.floor(weights).astype(int)
+    if times.any():
+        repeated = np.repeat(X, times, axis=0), np.repeat(codes, times)
+        weighted = class_statistics(X, codes, n_classes, sample_weight=times.astype(float))
+        assert_same(weighted, class_statistics(*repeated, n_classes))
 
 
-@given(weighted_rows(max_offset=1e8), st.data())
-def test_pieces_merge_to_the_whole(data, draw):
-    X, codes, n_classes, weights, offset = data
-    n = len(X)
-    cuts = draw.draw(st.lists(st.integers(0, n), max_size=6).map(sorted))
-    pieces = [
-        ClassStatistics.from_rows(X[a:b], codes[a:b], n_classes, weights[a:b])
-        for a, b in pairwise([0, *cuts, n])
-    ]
-    whole = ClassStatistics.from_rows(X, codes, n_classes, weights)
+@pytest.mark.parametrize("compute", [class_statistics, pooled_statistics])
+@given(data=weighted_rows(max_offset=1e8), cuts=st.lists(st.integers(0, 40), max_size=6))
+def test_pieces_merge_to_the_whole(compute, data, cuts):
+    X, codes, n_classes, weights = data
+    edges = [0, *sorted({cut for cut in cuts if 0 < cut < len(X)}), len(X)]
+    pieces = []
+    for a, b in pairwise(edges):
+        # A stream finds classes one by one.
+        found, own = np.unique(codes[a:b], return_inverse=True)
+        part = compute(X[a:b], own, len(found), sample_weight=weights[a:b])
+        pieces.append(part.place(found, n_classes))
+    whole = compute(X, codes, n_classes, sample_weight=weights)
     # A mean is known to the spacing of the numbers around it, and moments about it no better.
-    spacing = 100 * np.spacing(1 + abs(offset))
+    spacing = 100 * np.spacing(1 + np.abs(X).max())
     assert_same(merge_statistics(pieces), whole, 1e-11 + spacing, 1e-11 + 100 * spacing)
+    seen = np.flatnonzero(whole.count)
+    np.testing.assert_array_equal(whole.take(seen).mean, whole.mean[seen])
 
 
 def test_large_offset_changes_rounding_only(rng):
     E = rng.integers(-8, 9, size=(500, 3)) / 4.0  # exact at any offset below 2**50
     codes = rng.integers(0, 2, 500)
-    at_zero = ClassStatistics.from_rows(E, codes, 2)
-    far = ClassStatistics.from_rows(E + 2.0**40, codes, 2)
+    at_zero, far = class_statistics(E, codes, 2), class_statistics(E + 2.0**40, codes, 2)
     # The spacing of float64 at 2**40 is 2.4e-4; raw sums of squares would have lost everything.
     np.testing.assert_allclose(far.covariances, at_zero.covariances, atol=1e-6)
-    np.testing.assert_allclose(far.third, at_zero.third, atol=1e-4)
     np.testing.assert_allclose(far.fourth, at_zero.fourth, rtol=1e-7)
 
 
-def test_result_independent_of_the_order_of_pieces(rng):
-    X, codes, weights = rng.normal(size=(90, 4)), rng.integers(0, 3, 90), rng.random(90)
-    pieces = [
-        ClassStatistics.from_rows(X[s], codes[s], 3, weights[s])
-        for s in (slice(0, 20), slice(20, 21), slice(21, 90))
-    ]
-    whole = ClassStatistics.from_rows(X, codes, 3, weights)
-    for order in permutations(pieces):
-        assert_same(merge_statistics(order), whole)
-    left = pieces[0].merge(pieces[1]).merge(pieces[2])
-    right = pieces[0].merge(pieces[1].merge(pieces[2]))
-    assert_same(left, right)
-
-
-@given(weighted_rows())
-def test_weights_are_frequencies(data):
-    X, codes, n_classes, weights, _ = data
-    times = np.floor(weights).astype(int)
-    weighted = ClassStatistics.from_rows(X, codes, n_classes, times.astype(float))
-    repeated = ClassStatistics.from_rows(
-        np.repeat(X, times, axis=0), np.repeat(codes, times), n_classes
-    )
-    assert_same(weighted, repeated)
-
-
-def test_class_without_samples(rng):
-    X = rng.normal(size=(10, 3))
-    first = ClassStatistics.from_rows(X, np.zeros(10, int), 2)
-    assert not first.mean[1].any()
-    assert not first.covariances[1].any()
-    second = ClassStatistics.from_rows(X + 5, np.ones(10, int), 2)
-    both = first.merge(second)
-    assert_same(
-        both, ClassStatistics.from_rows(np.r_[X, X + 5], np.repeat([0, 1], 10), 2), atol=1e-12
-    )
-
-
-def test_pooled_and_total_covariance(rng):
+def test_covariances_by_their_definitions(rng):
     X, codes = rng.normal(size=(60, 3)) * [1, 2, 3], rng.integers(0, 3, 60)
     X[codes == 1] += 4
-    stats = ClassStatistics.from_rows(X, codes, 3)
+    stats = class_statistics(X, codes, 3)
     E = X - stats.mean[codes]
     np.testing.assert_allclose(stats.pooled_covariance, E.T @ E / 60, rtol=1e-12)
     np.testing.assert_allclose(stats.total_covariance, np.cov(X.T, bias=True), rtol=1e-12)
     np.testing.assert_allclose(stats.covariances[2], np.cov(X[codes == 2].T, bias=True), rtol=1e-12)
+    assert stats.total_variance == pytest.approx(np.trace(stats.total_covariance))
+
+
+@given(seeds, st.floats(-20, 20), st.floats(-1e3, 1e3))
+def test_statistics_in_other_units(seed, exponent, shift):
+    rng = np.random.default_rng(seed)
+    X, codes = rng.normal(size=(30, 2)), rng.integers(0, 3, 30)
+    source = Coordinates.of(X)
+    target = Coordinates(np.full(2, shift), 2.0 ** round(exponent))
+    moved = class_statistics(X, codes, 4, coordinates=source).moved(source, target)
+    direct = class_statistics(X, codes, 4, coordinates=target)
+    for name in FIELDS:
+        value = getattr(direct, name)
+        size = np.abs(value).max()
+        np.testing.assert_allclose(getattr(moved, name), value, rtol=1e-8, atol=1e-8 * size)
+    assert not moved.mean[3].any()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
-def test_in_chunks_and_threads(rng, monkeypatch, dtype):
-    X = (rng.normal(size=(203, 4)) * 20).astype(dtype)
-    codes, weights = rng.integers(0, 3, 203), rng.random(203)
-    frame = Scaling(np.full(4, 2.0), 4.0)
-    whole = ClassStatistics.from_rows((X.astype(float) - 2) / 4, codes, 3, weights)
-    module = importlib.import_module("genmetric.density._statistics")
-    monkeypatch.setattr(
-        module, "row_chunks", lambda n, *_, **__: [slice(a, a + 10) for a in range(0, n, 10)]
-    )
-    runs = [
-        class_statistics(X, codes, 3, frame=frame, sample_weight=weights, n_jobs=n_jobs)
-        for n_jobs in (1, 2, 3)
-    ]
-    assert_same(runs[0], whole)
-    for other in runs[1:]:
-        for name in FIELDS:
-            assert np.array_equal(getattr(runs[0], name), getattr(other, name))
-    unframed = class_statistics(X, codes, 3, sample_weight=weights)
-    np.testing.assert_allclose(unframed.covariances, 16 * whole.covariances, rtol=1e-11)
+@pytest.mark.parametrize("compute", [class_statistics, pooled_statistics])
+def test_threads_do_not_change_a_bit(rng, dtype, compute):
+    X = (rng.normal(size=(200_003, 4)) * 20).astype(dtype)
+    codes, weights = rng.integers(0, 3, len(X)), rng.random(len(X))
+    coordinates = Coordinates(np.full(4, 2.0), 4.0)
+    options = {"coordinates": coordinates, "sample_weight": weights}
+    one, three = (compute(X, codes, 3, n_jobs=n_jobs, **options) for n_jobs in (1, 3))
+    for name in FIELDS:
+        assert np.array_equal(getattr(one, name), getattr(three, name))
+    x = (X.astype(float) - 2) / 4
+    if compute is class_statistics:
+        assert_same(one, ClassStatistics.from_rows(x, codes, 3, weights), rtol=1e-9, atol=1e-6)
 
 
-def test_covariances_that_do_not_fit_in_memory(monkeypatch):
-    # 100,000 classes in 200 dimensions: 96 GB that the system would find out about one by one.
-    monkeypatch.setattr(memory, "available_memory", lambda: 8 * 10**9)
-    X, codes = np.zeros((10, 200)), np.arange(10)
-    with pytest.raises(
-        MemoryError, match=r"covariances of 100000 classes of 200 .* 96 GB, but only"
-    ):
-        class_statistics(X, codes, 100_000)
+def test_covariances_that_do_not_fit_in_memory():
+    X, codes = np.zeros((10, 10_000)), np.arange(10)
+    message = r"covariances of 10000000 classes of 10000 .* but only .*EmbeddingAdapter"
+    with pytest.raises(MemoryError, match=message):
+        class_statistics(X, codes, 10_000_000)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from genmetric.density import ClassGaussians, ClassStatistics, fit_gaussians
+from genmetric.density import ClassGaussians, class_statistics, fit_gaussians
 from genmetric.geometry import curvature_weights, local_metrics, phi, phi_weights
-from genmetric.geometry._phi import clear_rounding
 
 EPS = np.finfo(float).eps
 
@@ -63,13 +62,6 @@ def test_weights_are_exact(log_p):
         np.testing.assert_array_equal(np.sort(np.abs(found))[-2:], [1, 1])
     else:
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
-
-
-@pytest.mark.parametrize("gap", [1e-6, 1e-9, 1e-12, 1e-15])
-def test_weights_of_nearly_identical_densities(gap):
-    for log_p in ([0, -gap, -2 * gap], [0, -gap, -5.0], [0, -gap, -gap, -3 * gap], [-3.0, gap, 0]):
-        expected = exact_weights(log_p)
-        np.testing.assert_allclose(curvature_weights(np.array([log_p]))[0], expected, atol=1e-14)
 
 
 @given(log_densities(-1e8, 1e8))
@@ -132,15 +124,6 @@ def test_priors_multiply_the_densities(models, naive, rng):
         assert np.abs(found - local_metrics(phi(models, X))).max() > 1e-3
 
 
-def test_class_order_does_not_matter(models, rng):
-    X = rng.normal(size=(20, 3))
-    order = rng.permutation(models.n_classes)
-    other = ClassGaussians.from_moments(models.means[order], models.covariances[order])
-    np.testing.assert_allclose(
-        local_metrics(phi(models, X)), local_metrics(phi(other, X)), rtol=1e-8, atol=1e-9
-    )
-
-
 def test_distant_samples_are_finite_and_have_two_leading_classes(models):
     widest = np.sqrt(np.linalg.eigvalsh(models.covariances).max())
     X = 1e4 * widest * np.r_[np.eye(3), -np.eye(3), [[1, 1, 1]]]
@@ -160,18 +143,9 @@ def test_distant_samples_are_finite_and_have_two_leading_classes(models):
 def test_two_classes_need_no_density(rng):
     S = np.stack([np.eye(3), np.diag([1.0, 2, 3])])
     models = ClassGaussians.from_moments(np.zeros((2, 3)), S)
-
-    class NoDensity:
-        n_classes = 2
-        weighted_curvature = models.weighted_curvature
-        precision_size = models.precision_size
-
-        def log_density(self, X):
-            raise AssertionError("evaluated")
-
     X = rng.normal(size=(5, 3))
-    np.testing.assert_array_equal(phi(NoDensity(), X), phi(models, X))
-    np.testing.assert_array_equal(phi_weights(NoDensity(), X), np.tile([-1, 1], (5, 1)))
+    X[0] = 1e160  # no log-density is finite here
+    np.testing.assert_array_equal(phi_weights(models, X), np.tile([-1, 1], (5, 1)))
 
 
 def test_samples_whose_squares_overflow(models):
@@ -182,25 +156,12 @@ def test_samples_whose_squares_overflow(models):
         phi(models, np.full((1, 3), 1e200))
 
 
-def test_clear_rounding_keeps_larger_eigenvalues(rng):
-    A = rng.normal(size=(6, 4, 4))
-    A += A.transpose(0, 2, 1)
-    assert clear_rounding(A, np.full(6, 1e-15)) is A
-    eigenvalues, U = np.linalg.eigh(A)
-    eigenvalues[:, 1] = 1e-9 * np.arange(1, 7)
-    B = (U * eigenvalues[:, None, :]) @ U.transpose(0, 2, 1)
-    found = np.linalg.eigvalsh(clear_rounding(B, np.full(6, 3.5e-9)))
-    smallest = np.abs(found).min(axis=1)
-    assert (smallest[:3] < 1e-14).all()
-    np.testing.assert_allclose(smallest[3:], 1e-9 * np.arange(4, 7), rtol=1e-4)
-
-
 def test_directions_without_data_count_for_no_sign(rng):
     """Collinear columns: there the classes differ by rounding, which must not move a metric."""
     X, codes = rng.normal(size=(80, 3)) * [1, 2, 3], np.repeat([0, 1], 40)
     X[codes == 1] *= 1.5
     X = np.column_stack([X, X[:, 0] - X[:, 1]])
-    models = fit_gaussians(ClassStatistics.from_rows(X, codes, 2), shrinkage=None)
+    models = fit_gaussians(class_statistics(X, codes, 2), shrinkage=None)
     raw = models.weighted_curvature(X, phi_weights(models, X))
     smallest, size = (
         function(np.abs(np.linalg.eigvalsh(phi(models, X))), axis=1)

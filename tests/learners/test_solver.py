@@ -5,11 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import genmetric._chunks as chunks
 from genmetric import GaussianMixtureModel, GenerativeMetric
 from genmetric.datasets import load_breast_cancer, load_german, load_ionosphere, load_vehicle
-from genmetric.geometry import _resolvent_solver as resolvent_solver
-from genmetric.geometry._summation import choose_solver
 
 
 def distance(a, b):
@@ -76,29 +73,12 @@ def test_tol_bounds_the_error():
     assert errors[0] <= errors[1] <= errors[2] <= errors[4]
 
 
-def test_samples_with_three_classes_by_nodes(rng, monkeypatch):
-    X, y = gaussian_classes(rng, 3, 8, n_rows=600, spread=0.5)
-    _, dense = both(X, y, class_tol=1e-2)
-    errors = {}
-    for nodes in (False, True):
-        monkeypatch.setattr(resolvent_solver, "use_interpolation_nodes", lambda *_, pay=nodes: pay)
-        errors[nodes] = distance(GenerativeMetric(solver="resolvent").fit(X, y), dense)
-    # The nodes add little to what leaving classes out costs.
-    assert errors[True] < errors[False] + 2e-3
-
-
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
-def test_bit_identical_for_every_n_jobs_and_close_for_every_chunk(rng, n_classes, monkeypatch):
-    X, y = gaussian_classes(rng, n_classes, 6, n_rows=300)
-    for nodes in (False, True):
-        monkeypatch.setattr(resolvent_solver, "use_interpolation_nodes", lambda *_, pay=nodes: pay)
-        monkeypatch.setattr(chunks, "CHUNK_BYTES", 2**25)
-        whole = GenerativeMetric(solver="resolvent").fit(X, y)
-        monkeypatch.setattr(chunks, "CHUNK_BYTES", 2**17)
-        fits = [GenerativeMetric(solver="resolvent", n_jobs=n).fit(X, y) for n in (1, 2, 3)]
-        for fit in fits[1:]:
-            np.testing.assert_array_equal(fit.metric_, fits[0].metric_)
-        assert distance(fits[0], whole) < 1e-11
+def test_bit_identical_for_every_n_jobs(rng, n_classes):
+    X, y = gaussian_classes(rng, n_classes, 6, n_rows=2500)
+    fits = [GenerativeMetric(solver="resolvent", n_jobs=n).fit(X, y) for n in (1, 2, 3)]
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fit.metric_, fits[0].metric_)
 
 
 def test_weights_interpolation_and_priors(rng):
@@ -120,7 +100,7 @@ def test_weights_interpolation_and_priors(rng):
 def test_scale_and_rotation(rng):
     X, y = gaussian_classes(rng, 3, 6, n_rows=200)
     plain = GenerativeMetric(solver="resolvent").fit(X, y)
-    for scale in (1e-150, 1e-3, 1e150):
+    for scale in (1e-60, 1e-3, 1e60):
         scaled = GenerativeMetric(solver="resolvent").fit(scale * X, y)
         assert distance(scaled, plain) < 1e-8
     Q = np.linalg.qr(rng.normal(size=(6, 6)))[0]
@@ -135,14 +115,11 @@ def test_equal_covariances_fall_back(rng):
     assert distance(resolvent, dense) < 1e-5
 
 
-def test_auto_depends_on_sizes_only(rng):
-    assert choose_solver(4000, 40, 2) == "resolvent"
-    assert choose_solver(4000, 4, 2) == "dense"
-    assert choose_solver(12000, 16, 26) == "dense"
-    X, y = gaussian_classes(rng, 2, 30, n_rows=500)
-    auto = GenerativeMetric().fit(X, y)
+@pytest.mark.parametrize(("n_features", "solver"), [(30, "resolvent"), (3, "dense")])
+def test_auto_selects_the_faster_one(rng, n_features, solver):
+    X, y = gaussian_classes(rng, 2, n_features, n_rows=500)
     np.testing.assert_array_equal(
-        auto.metric_, GenerativeMetric(solver="resolvent").fit(X, y).metric_
+        GenerativeMetric().fit(X, y).metric_, GenerativeMetric(solver=solver).fit(X, y).metric_
     )
 
 

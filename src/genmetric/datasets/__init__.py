@@ -1,8 +1,7 @@
 """Datasets of the paper and others, with loaders like those of scikit-learn."""
 
-from genmetric.datasets._catalogue import CATALOGUE, DatasetRecord
-from genmetric.datasets._images import deskew
-from genmetric.datasets._loaders import (
+from genmetric.datasets.images import deskew
+from genmetric.datasets.loaders import (
     find_dataset,
     list_datasets,
     load_airfoil,
@@ -14,6 +13,7 @@ from genmetric.datasets._loaders import (
     load_digits,
     load_fish_toxicity,
     load_german,
+    load_german_ida,
     load_heart,
     load_image,
     load_ionosphere,
@@ -29,7 +29,8 @@ from genmetric.datasets._loaders import (
     load_wine,
     load_wine_quality,
 )
-from genmetric.datasets._normal import NormalClasses
+from genmetric.datasets.normal import NormalClasses
+from genmetric.datasets.sources import CATALOGUE, DatasetRecord
 
 __all__ = [
     "CATALOGUE",
@@ -47,6 +48,7 @@ __all__ = [
     "load_digits",
     "load_fish_toxicity",
     "load_german",
+    "load_german_ida",
     "load_heart",
     "load_image",
     "load_ionosphere",

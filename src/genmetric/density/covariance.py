@@ -6,10 +6,10 @@ import inspect
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 from genmetric._typing import AnyArray, BoolArray, FloatArray, IntArray
-from genmetric._validation import Interval, RuleOrValue, check_parameter, warn_user
+from genmetric._validation import HasMethods, Interval, RuleOrValue, check_parameter, warn_user
 from genmetric.density.coordinates import Coordinates
 from genmetric.density.statistics import ClassStatistics
 
@@ -26,21 +26,16 @@ EIGENVALUE_FLOOR = 1e-8
 def check_shrinkage(shrinkage: Any, covariance_estimator: Any = None) -> Shrinkage:
     """Return `shrinkage` if it is None, "auto" or a number in [0, 1]; raise otherwise."""
     check_parameter(shrinkage, "shrinkage", SHRINKAGE_RULES)
-    if shrinkage is None:
-        return None
-    if isinstance(shrinkage, str):
-        return "auto"
-    if covariance_estimator is not None:
+    check_parameter(covariance_estimator, "covariance_estimator", (None, HasMethods(("fit",))))
+    if covariance_estimator is not None and shrinkage not in (None, "auto"):
         raise ValueError(
             f"shrinkage={shrinkage!r} and covariance_estimator={covariance_estimator!r} both "
             'define the covariance. Leave shrinkage at "auto" to use the estimator.'
         )
-    return float(shrinkage)
+    return shrinkage  # type: ignore[no-any-return]
 
 
-def ledoit_wolf_shrinkage(
-    count: FloatArray, traces: FloatArray, squares: FloatArray, fourth: FloatArray, n_features: int
-) -> FloatArray:
+def ledoit_wolf_shrinkage(moments: FloatArray, n_features: int) -> FloatArray:
     r"""Compute the Ledoit-Wolf shrinkage of each class from its moments, shape (n_classes,).
 
     With :math:`S` the covariance of n centred samples :math:`e_i` in D dimensions and
@@ -50,26 +45,21 @@ def ledoit_wolf_shrinkage(
                                     {\|S - \mu I\|_F^2}\right),
 
     the same number as :func:`sklearn.covariance.ledoit_wolf` finds from the samples (O. Ledoit and
-    M. Wolf, Journal of Multivariate Analysis 88, 2004). `traces` and `squares` are those of S.
+    M. Wolf, Journal of Multivariate Analysis 88, 2004). `moments` are those of
+    :attr:`~genmetric.density.ClassStatistics.moments`.
     """
+    count, traces, squares, fourth = moments
     n = np.maximum(count, np.finfo(float).tiny)
     off_identity = squares - traces**2 / n_features
     noise = (fourth / n - squares) / n
     # Below rounding of the difference the matrix is the identity already, as in one dimension.
     known = off_identity > 1e-14 * squares
-    share = np.divide(noise, off_identity, out=np.zeros_like(traces), where=known)
+    share = np.divide(noise, off_identity, out=0 * traces, where=known)
     return np.asarray(np.clip(share, 0.0, 1.0))
 
 
 def covariance_terms(
-    count: FloatArray,
-    traces: FloatArray,
-    squares: FloatArray,
-    fourth: FloatArray,
-    pooled: FloatArray,
-    shrinkage: Shrinkage,
-    *,
-    whitened: bool = False,
+    moments: FloatArray, pooled: FloatArray, shrinkage: Shrinkage, *, whitened: bool
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return the numbers a and b of each class covariance :math:`a_c S_c + b_c I`.
 
@@ -79,25 +69,26 @@ def covariance_terms(
     samples share one shrinkage, provided that there are enough samples for a pooled covariance:
     :math:`\sum_c (n_c - 1) \ge 2D`.
     """
-    if shrinkage is None:
-        return np.ones_like(traces), np.zeros_like(traces)
+    count, traces, _, _ = moments
     n_features = len(pooled)
-    if shrinkage == "auto":
-        s = ledoit_wolf_shrinkage(count, traces, squares, fourth, n_features)
-    else:
-        s = np.full_like(traces, shrinkage)
+    auto = shrinkage == "auto"
+    s = (
+        ledoit_wolf_shrinkage(moments, n_features)
+        if auto
+        else np.full(len(count), shrinkage or 0.0)
+    )
     own, isotropic = 1 - s, s * traces / n_features
     small = (count >= 2) & (count < 10)
     several = np.count_nonzero(count > 1) > 1
     known = np.maximum(count - 1, 0.0).sum() >= 2 * n_features
-    if shrinkage == "auto" and whitened and known and several and small.any():
-        terms = _small_class_terms(count, traces, squares, pooled, small)
+    if auto and whitened and known and several and small.any():
+        terms = _small_class_terms(moments, pooled, small)
         return np.where(small, terms[0], own), np.where(small, terms[1], isotropic)
     return own, isotropic
 
 
 def _small_class_terms(
-    count: FloatArray, traces: FloatArray, squares: FloatArray, pooled: FloatArray, small: BoolArray
+    moments: FloatArray, pooled: FloatArray, small: BoolArray
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return the numbers a and b of classes with few samples, which share one shrinkage.
 
@@ -120,6 +111,7 @@ def _small_class_terms(
     part of the scale of each class is kept because equal covariances of all classes would leave
     local metrics of low rank.
     """
+    count, traces, squares, _ = moments
     n_features = len(pooled)
     degrees = np.maximum(count - 1, 0.0)
     share = degrees / degrees.sum()
@@ -139,20 +131,10 @@ def class_covariances(
     stats: ClassStatistics, shrinkage: Shrinkage = "auto", *, whitened: bool = False
 ) -> FloatArray:
     """Return the covariance of each class: maximum likelihood, "auto", or a given shrinkage."""
-    cov = stats.covariances
-    if shrinkage is None:
-        return cov
-    own, isotropic = covariance_terms(
-        stats.count,
-        stats.traces,
-        stats.squares,
-        stats.fourth,
-        stats.pooled_covariance,
-        shrinkage,
-        whitened=whitened,
-    )
-    cov *= own[:, None, None]
-    return cov + isotropic[:, None, None] * np.eye(cov.shape[-1])
+    pooled = stats.pooled_covariance
+    own, isotropic = covariance_terms(stats.moments, pooled, shrinkage, whitened=whitened)
+    identity = np.eye(len(pooled))
+    return own[:, None, None] * stats.covariances + isotropic[:, None, None] * identity
 
 
 def shrink(covariance: FloatArray, shrinkage: float) -> FloatArray:
@@ -168,47 +150,19 @@ def fit_weighted(estimator: BaseEstimator, X: AnyArray, sample_weight: FloatArra
     If ``fit`` does not accept ``sample_weight``, each sample is repeated as often as its weight
     states, which requires integers.
     """
-    if sample_weight is None or np.all(sample_weight == 1):
-        estimator.fit(X)
-        return estimator
-    if "sample_weight" in inspect.signature(estimator.fit).parameters:
-        estimator.fit(X, sample_weight=sample_weight)
-        return estimator
-    times = np.rint(sample_weight)
-    if not np.array_equal(times, sample_weight):
-        raise ValueError(
-            f"{type(estimator).__name__}.fit does not accept sample_weight, so weights must be "
-            "integers: each sample is repeated. Round them, or use a model that accepts weights."
-        )
-    estimator.fit(np.repeat(X, times.astype(np.intp), axis=0))
+    if sample_weight is not None and (sample_weight != 1).any():
+        if "sample_weight" in inspect.signature(estimator.fit).parameters:
+            estimator.fit(X, sample_weight=sample_weight)
+            return estimator
+        times = np.rint(sample_weight)
+        if not np.array_equal(times, sample_weight):
+            raise ValueError(
+                f"{type(estimator).__name__}.fit does not accept sample_weight, so weights must be "
+                "integers: each sample is repeated. Round them, or use a model that accepts weights."
+            )
+        X = np.repeat(X, times.astype(np.intp), axis=0)
+    estimator.fit(X)
     return estimator
-
-
-def estimated_covariance(
-    estimator: BaseEstimator, X: FloatArray, sample_weight: FloatArray | None = None
-) -> FloatArray:
-    """Return the covariance of the samples of one class by a scikit-learn covariance estimator."""
-    if not callable(getattr(estimator, "fit", None)):
-        raise TypeError(
-            f"covariance_estimator={estimator!r} has no method fit. Use an estimator such as those "
-            "of sklearn.covariance."
-        )
-    n_features = X.shape[1]
-    fitted = fit_weighted(clone(estimator, safe=False), X, sample_weight)
-    covariance = getattr(fitted, "covariance_", None)
-    if covariance is None:
-        raise ValueError(
-            f"covariance_estimator={estimator!r} has no covariance_ after fit. Use an estimator "
-            "such as those of sklearn.covariance."
-        )
-    covariance = np.asarray(covariance, float)
-    if covariance.shape != (n_features, n_features) or not np.isfinite(covariance).all():
-        raise ValueError(
-            f"covariance_estimator={estimator!r} returned a covariance of shape {covariance.shape}"
-            f"{'' if np.isfinite(covariance).all() else ' that is not finite'}; expected a finite "
-            f"matrix of shape {(n_features, n_features)}."
-        )
-    return np.asarray((covariance + covariance.T) / 2)
 
 
 def stand_in_covariance(

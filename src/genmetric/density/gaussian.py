@@ -10,39 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from genmetric._parallel import row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import (
-    ParameterRules,
-    check_parameters,
-    check_weights,
-    refuse_lazy,
-    rows_by_class,
-)
+from genmetric._validation import cast_finite, check_weights, refuse_lazy, rows_by_class
+from genmetric.density import covariance
 from genmetric.density.coordinates import Coordinates
-from genmetric.density.covariance import (
-    EIGENVALUE_FLOOR,
-    SHRINKAGE_RULES,
-    Shrinkage,
-    check_shrinkage,
-    class_covariances,
-    degenerate_classes,
-    estimated_covariance,
-    fit_weighted,
-    stand_in_covariance,
-    warn_floored,
-)
+from genmetric.density.covariance import EIGENVALUE_FLOOR, Shrinkage
 from genmetric.density.statistics import ClassStatistics, class_statistics
 
 #: Classes of a smaller absolute weight in Phi, relative to the largest, have no part in it: their
-#: curvature would have to be 1e40 times as large.
-NEGLIGIBLE = 1e-60
+#: curvature would have to be 1e25 times as large.
+NEGLIGIBLE = 1e-40
 
 
 @dataclass(frozen=True)
@@ -102,14 +87,15 @@ class ClassGaussians:
         """Number of classes."""
         return len(self.means)
 
+    def _blocks(self, X: FloatArray) -> list[slice]:
+        """Return classes to treat at once: several if there are few samples; for the cache."""
+        return row_chunks(self.n_classes, 8 * X.size, budget=2**19)
+
     def log_density(self, X: FloatArray) -> FloatArray:
         """Return the log-density of each class at each sample, shape (n_samples, n_classes)."""
         out = np.empty((len(X), self.n_classes))
-        # Several classes at a time if there are few samples; the products should stay in the cache.
-        step = max(1, 2**16 // max(1, X.size))
-        for c in range(0, self.n_classes, step):
-            some = slice(c, c + step)
-            white = (X - self.means[some, None, :]) @ self.whiteners[some]
+        for some in self._blocks(X):
+            white = (X - self.means[some, None]) @ self.whiteners[some]
             out[:, some] = -0.5 * np.einsum("cij,cij->ic", white, white)
         return out + self.log_scales
 
@@ -142,10 +128,12 @@ class ClassGaussians:
         places = np.cumsum(relevant, axis=1) - 1
         n_places = int(places[:, -1].max(initial=0)) + 1
         v, w = np.zeros((n_samples, n_places, n_features)), np.zeros((n_samples, n_places))
-        for c in np.flatnonzero(relevant.any(axis=0)).tolist():
-            rows = np.flatnonzero(relevant[:, c])
-            v[rows, places[rows, c]] = (X[rows] - self.means[c]) @ self.precisions[c]
-            w[rows, places[rows, c]] = weights[rows, c]
+        for some in self._blocks(X):
+            rows, own = np.nonzero(relevant[:, some])
+            if len(rows):
+                at = rows, places[:, some][rows, own]
+                v[at] = ((X - self.means[some, None]) @ self.precisions[some])[own, rows]
+                w[at] = weights[:, some][rows, own]
         base = weights @ self.precisions.reshape(self.n_classes, -1)
         outer = (v * w[:, :, None]).transpose(0, 2, 1) @ v
         return np.asarray(outer - base.reshape(-1, n_features, n_features))
@@ -200,17 +188,21 @@ def fit_gaussians(
     """
     pooled, total = stats.pooled(), stats.total_variance
     if covariances is None:
-        covariances = class_covariances(stats, shrinkage, whitened=stand_in is not None)
-    flat = degenerate_classes(stats.traces, stats.mean, total, classes)
+        covariances = covariance.class_covariances(stats, shrinkage, whitened=stand_in is not None)
+    flat = covariance.degenerate_classes(stats.traces, stats.mean, total, classes)
     if flat.any():
-        shrunk = stand_in_covariance(pooled, total, shrinkage) if stand_in is None else stand_in
+        shrunk = (
+            covariance.stand_in_covariance(pooled, total, shrinkage)
+            if stand_in is None
+            else stand_in
+        )
         covariances = np.where(flat[:, None, None], shrunk, covariances)
-    plain = stand_in_covariance(pooled, total)
+    plain = covariance.stand_in_covariance(pooled, total)
     floor = EIGENVALUE_FLOOR * float(np.trace(plain)) / len(plain)
     gaussians = ClassGaussians.from_moments(stats.mean, covariances, floor)
     # A column of a whitener has the squared norm of one over the eigenvalue.
     top = np.einsum("cij,cij->cj", gaussians.whiteners, gaussians.whiteners)
-    warn_floored(np.count_nonzero(top * floor > 1 - 1e-9, axis=1), plain)
+    covariance.warn_floored(np.count_nonzero(top * floor > 1 - 1e-9, axis=1), plain)
     return gaussians
 
 
@@ -222,13 +214,22 @@ def estimate_covariances(
     coordinates: Coordinates,
     sample_weight: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the class covariances of a scikit-learn estimator, in the given coordinates."""
+    """Return the class covariances of a scikit-learn estimator, in the coordinates of `stats`."""
     covariances = stats.covariances
     for c, rows in enumerate(rows_by_class(codes, len(covariances))):
-        if len(rows) > 1:
-            x = coordinates.apply(X[rows]) - stats.mean[c]
-            weight = None if sample_weight is None else sample_weight[rows]
-            covariances[c] = estimated_covariance(estimator, x, weight)
+        if len(rows) < 2:
+            continue
+        x = coordinates.apply(X[rows]) - stats.mean[c]
+        weight = None if sample_weight is None else sample_weight[rows]
+        fitted = covariance.fit_weighted(clone(estimator, safe=False), x, weight)
+        found = np.asarray(getattr(fitted, "covariance_", np.nan), float)
+        if found.shape != covariances[c].shape or not np.isfinite(found).all():
+            raise ValueError(
+                f"covariance_estimator={estimator!r} must set covariance_ to a finite matrix of shape "
+                f"{covariances[c].shape} in fit, as those of sklearn.covariance do; got shape "
+                f"{found.shape}."
+            )
+        covariances[c] = (found + found.T) / 2
     return covariances
 
 
@@ -366,7 +367,7 @@ def fit_class_models(
             if rng is not None and not seeded:
                 own.set_params(random_state=rng.randint(2**31 - 1))
             weight = None if sample_weight is None else sample_weight[rows]
-            fitted.append(fit_weighted(own, x, weight))
+            fitted.append(covariance.fit_weighted(own, x, weight))
         except Exception as error:
             name = c if classes is None else classes[c]
             error.add_note(f"while fitting class_model={class_model!r} on class {name!r}")
@@ -418,7 +419,8 @@ class GaussianDensityMixin:
         """
         x = self._rows(X)  # first: it raises NotFittedError
         with np.errstate(all="ignore"):
-            return _check_range(self._density.gradient(x) / self._coordinates.scale, "gradient")
+            inside = self._density.gradient(x) / self._coordinates.scale
+        return cast_finite(inside, np.float64, "The gradients of the density")
 
     def curvature(self, X: ArrayLike) -> FloatArray:
         """Compute the Hessian of the density divided by the density, at each sample.
@@ -435,19 +437,8 @@ class GaussianDensityMixin:
         """
         x = self._rows(X)
         with np.errstate(all="ignore"):
-            inside = self._density.curvature(x) / self._coordinates.scale
-            return _check_range(inside / self._coordinates.scale, "curvature")
-
-
-def _check_range(values: FloatArray, name: str) -> FloatArray:
-    """Return `values` if all are finite; raise otherwise."""
-    finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
-    if not finite.all():
-        raise ValueError(
-            f"The {name} of the density overflows float64 at {np.count_nonzero(~finite)} of "
-            f"{len(values)} samples. Multiply X by a constant before fit, and check X for outliers."
-        )
-    return values
+            inside = self._density.curvature(x) / self._coordinates.scale / self._coordinates.scale
+        return cast_finite(inside, np.float64, "The curvatures of the density")
 
 
 class GaussianModel(GaussianDensityMixin, BaseEstimator):
@@ -491,9 +482,6 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
     (200, 3, 3)
     """
 
-    # `covariance_estimator` is checked with its results, by `estimated_covariance`.
-    _parameter_rules: ClassVar[ParameterRules] = {"shrinkage": SHRINKAGE_RULES}
-
     def __init__(self, *, shrinkage: Any = "auto", covariance_estimator: Any = None) -> None:
         self.shrinkage = shrinkage
         self.covariance_estimator = covariance_estimator
@@ -517,8 +505,7 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
         self : GaussianModel
             The fitted model.
         """
-        check_parameters(self)
-        shrinkage = check_shrinkage(self.shrinkage, self.covariance_estimator)
+        shrinkage = covariance.check_shrinkage(self.shrinkage, self.covariance_estimator)
         refuse_lazy(X)
         x = validate_data(self, X, dtype=np.float64)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
@@ -527,8 +514,9 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
         stats = class_statistics(x, codes, 1, coordinates=coordinates, sample_weight=weight)
         covariances = None
         if self.covariance_estimator is not None:
-            inside = coordinates.apply(x)
-            covariances = estimated_covariance(self.covariance_estimator, inside, weight)[None]
+            covariances = estimate_covariances(
+                self.covariance_estimator, x, codes, stats, coordinates, weight
+            )
         gaussians = fit_gaussians(stats, shrinkage=shrinkage, covariances=covariances)
         self._coordinates, self._density = coordinates, GaussianDensity.of_class(gaussians, 0)
         self.mean_ = coordinates.restore(gaussians.means[0])

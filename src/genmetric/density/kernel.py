@@ -10,29 +10,15 @@ Both come from one pass over pairs of samples, :func:`kernel_sums`, chunk by chu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from genmetric._parallel import map_chunks, row_chunks
-from genmetric._typing import AnyArray, FloatArray, IntArray
-
-#: Bytes of a chunk of pairs, which is read a dozen times and should stay in the cache of a core.
-PAIR_BYTES = 2**20
-
-#: The search for the bandwidth ends at this change of log(1/sigma²), or after this number of steps.
-RATE_TOL, MAX_STEPS = 1e-4, 50
-
-#: Upper limit of the rate times the squared norm of a sample.
-MAX_PRECISION = 1e12
-
-#: The initial bandwidth is the best of these multiples of the rule of thumb on a subset of this
-#: size.
-RATE_GRID, GRID_ROWS = 4.0 ** np.arange(-3.0, 3.0), 500
+from genmetric._typing import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
-class KernelSums:
+class KernelSums(NamedTuple):
     r"""Sums over references j of the kernels :math:`k_{ij} = \exp(-\rho\|z_i - z_j\|^2)`.
 
     Attributes
@@ -48,6 +34,13 @@ class KernelSums:
     log_sum: FloatArray
     mean: FloatArray
     variance: FloatArray
+
+
+class RateFit(NamedTuple):
+    """The rate 1/sigma² with the largest likelihood, and the kernel sums of the points at it."""
+
+    rate: float
+    sums: KernelSums
 
 
 def kernel_sums(
@@ -79,7 +72,7 @@ def kernel_sums(
     Returns
     -------
     KernelSums
-        One entry per sample.
+        One entry per point.
     """
     scale = np.sqrt(rate)
     z, r = scale * points, scale * references
@@ -112,28 +105,10 @@ def kernel_sums(
         log_sum = np.log(total) + top + (np.log(weights[0]) if equal else 0.0)
         return log_sum, -(first + top), np.maximum(second - first**2, 0.0)
 
-    chunks = row_chunks(len(points), 16 * len(references), budget=PAIR_BYTES)
-    parts = list(map_chunks(of_chunk, chunks, n_jobs))
-    return KernelSums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-
-@dataclass(frozen=True)
-class RateFit:
-    """A bandwidth as the rate 1/sigma², and the quantities computed with it.
-
-    Attributes
-    ----------
-    rate : float
-        The rate with the largest likelihood.
-    sums : KernelSums
-        Kernel sums of the points at this rate.
-    n_passes : int
-        Number of passes over all pairs of samples in the search.
-    """
-
-    rate: float
-    sums: KernelSums
-    n_passes: int
+    # A chunk of pairs is read a dozen times and should stay in the cache of a core.
+    chunks = row_chunks(len(points), 16 * len(references), budget=2**20)
+    parts = zip(*map_chunks(of_chunk, chunks, n_jobs), strict=True)
+    return KernelSums(*(np.concatenate(part) for part in parts))
 
 
 def fit_rate(
@@ -153,7 +128,7 @@ def fit_rate(
     .. math:: \ell(t) = \sum_i w_i \Bigl[\tfrac{D}{2} t
               + \log\sum_{j \neq i} w_j e^{-\rho\|z_i - z_j\|^2}\Bigr],
 
-    whose first two derivatives follow from the moments in :class:`KernelSums`. Newton's method is
+    whose first two derivatives follow from the moments of :func:`kernel_sums`. Newton's method is
     used if the function is concave. Otherwise, and if a Newton step decreased the likelihood, an EM
     step is used (:math:`\rho = WD / 2\sum_i w_i E_i\|z_i-z_j\|^2`), which never decreases it.
 
@@ -175,56 +150,48 @@ def fit_rate(
     Returns
     -------
     RateFit
-        The rate, with the sums at it.
+        The rate and the sums.
     """
-    spread = np.ptp(references, axis=0) > 0
     # A constant feature has no density: it would only narrow the kernels.
-    half = max(int(spread.sum()), 1) / 2
+    half = max(int(np.count_nonzero(np.ptp(references, axis=0))), 1) / 2
     share = point_weights / point_weights.sum()
-    n_passes = 0
 
     def look(t: float) -> tuple[float, KernelSums]:
-        nonlocal n_passes
-        n_passes += 1
-        sums = kernel_sums(
-            points, references, float(np.exp(t)), weights=weights, own=own, n_jobs=n_jobs
-        )
+        rate = float(np.exp(t))
+        sums = kernel_sums(points, references, rate, weights=weights, own=own, n_jobs=n_jobs)
         return float(half * t + share @ sums.log_sum), sums
 
     # A kernel narrower than the rounding of distances would only resolve rounding errors.
     reach = float(np.einsum("ij,ij->i", references, references).max())
-    narrowest = float(np.log(MAX_PRECISION / reach)) if reach > 0 else np.inf
-    t = _first_look(references, weights, spread) if start is None else float(np.log(start))
+    narrowest = float(np.log(1e12 / reach)) if reach > 0 else np.inf
+    t = _first_look(references, weights, half) if start is None else float(np.log(start))
     t = min(t, narrowest)
     best, sums = look(t)
-    for _ in range(MAX_STEPS):
+    for _ in range(50):
         mean = max(float(share @ sums.mean), np.finfo(float).tiny)
-        bend = float(share @ sums.variance) - mean
-        cautious = float(np.log(half / mean))
-        steps = [(mean - half) / bend, cautious] if bend < 0 else [cautious]
-        for step in steps:
+        bend, cautious = float(share @ sums.variance) - mean, float(np.log(half / mean))
+        for step in ((mean - half) / bend, cautious) if bend < 0 else (cautious,):
             moved = min(t + float(np.clip(step, -2, 2)), narrowest)
-            if abs(moved - t) <= RATE_TOL:
-                return RateFit(float(np.exp(t)), sums, n_passes)
+            if abs(moved - t) <= 1e-4:
+                return RateFit(float(np.exp(t)), sums)
             value, found = look(moved)
             if value > best:
                 break
-        if value <= best:
+        else:
             break
         best, sums, t = value, found, moved
-    return RateFit(float(np.exp(t)), sums, n_passes)
+    return RateFit(float(np.exp(t)), sums)
 
 
-def _first_look(references: FloatArray, weights: FloatArray, spread: AnyArray) -> float:
-    """Find the best of a few multiples of the rule of thumb on a subset, as log(1/sigma²)."""
-    some = slice(None, None, -(-len(references) // GRID_ROWS))
+def _first_look(references: FloatArray, weights: FloatArray, half: float) -> float:
+    """Find the best of a few multiples of the rule of thumb on 500 samples, as log(1/sigma²)."""
+    some = slice(None, None, -(-len(references) // 500))
     z, w = references[some], weights[some]
     own, share = np.arange(len(z)), w / w.sum()
-    half = max(int(spread.sum()), 1) / 2
     variance = np.average((z - np.average(z, axis=0, weights=w)) ** 2, axis=0, weights=w)
     # Scott's rule: the kernel's variance, sigma²/2, is that of the data times n^(-2/(D+4)).
-    rule = 2 * variance.sum() / (2 * half) * len(references) ** (-2 / (2 * half + 4))
-    rates = 1 / (rule * RATE_GRID)
+    rule = variance.sum() / half * len(references) ** (-1 / (half + 2))
+    rates = 1 / (rule * 4.0 ** np.arange(-3.0, 3.0))
     values = [
         half * np.log(rate) + share @ kernel_sums(z, z, rate, weights=w, own=own).log_sum
         for rate in rates

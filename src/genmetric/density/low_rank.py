@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric._validation import rows_by_class
 from genmetric.density.coordinates import Coordinates
 from genmetric.density.covariance import (
     EIGENVALUE_FLOOR,
@@ -88,30 +88,18 @@ class LowRankGaussians:
         With :math:`e = x - \mu_c` the exponent is :math:`-\frac{1}{2\alpha_c}(|e|^2 - |K_c e|^2)`.
         The result has the precision of the models.
         """
-        last = np.flatnonzero(self.blocks == len(self.starts) - 2)
-        shared = last if len(last) > 1 else last[:0]
+        shared = self.blocks == len(self.starts) - 2
         square = np.einsum("ij,ij->i", self.means, self.means) - 2 * (X @ self.means.T)
         square += np.einsum("ij,ij->i", X, X)[:, None]
-        n_own = self.starts[-2] if len(shared) else self.starts[-1]
+        n_own = self.starts[-2]
         if n_own:
             along = X @ self.axes[:n_own].T
             along -= self.offsets[:n_own]
             along *= along
-            own = self.ranks > 0
-            own[shared] = False
-            filled = np.flatnonzero(own)
-            filled = filled[np.argsort(self.blocks[filled], kind="stable")]
-            # Without a copy of `square` if all classes have axes.
-            whole = np.array_equal(filled, np.arange(self.n_classes))
-            target = slice(None) if whole else filled
-            rank = n_own // len(filled)
-            if rank <= 4 and (self.ranks[filled] == rank).all():
-                for k in range(rank):  # sums of short segments are slow
-                    square[:, target] -= along[:, k::rank]
-            else:
-                starts = self.starts[self.blocks[filled]]
-                square[:, target] -= np.add.reduceat(along, starts, axis=1)
-        if len(shared) and n_own < len(self.axes):
+            own = (self.ranks > 0) & ~shared
+            starts = self.starts[self.blocks[own]]
+            square[:, own] -= np.add.reduceat(along, starts, axis=1)
+        if n_own < len(self.axes):
             K = self.axes[n_own:]
             x, mu = X @ K.T, self.means[shared] @ K.T
             inside = np.einsum("ij,ij->i", x, x)[:, None] + np.einsum("ij,ij->i", mu, mu)
@@ -181,6 +169,41 @@ def saves_memory(counts: AnyArray, n_features: int) -> bool:
     return n_classes * n_features**2 >= 2**22 and (smaller or n_classes >= 500)
 
 
+def _class_spectra(
+    X: AnyArray,
+    codes: IntArray,
+    n_classes: int,
+    coordinates: Coordinates,
+    sample_weight: FloatArray | None,
+) -> tuple[FloatArray, FloatArray, FloatArray, list[tuple[FloatArray, FloatArray]]]:
+    """Return moments and means of the classes, the pooled scatter, and variances with their axes.
+
+    The moments are those of :attr:`ClassStatistics.moments`.
+    """
+    n_features = X.shape[1]
+    moments, means = np.zeros((4, n_classes)), np.zeros((n_classes, n_features))
+    order = np.argsort(codes, kind="stable")
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight[order]
+    E = coordinates.apply(X[order])
+    edges = np.searchsorted(codes[order], np.arange(n_classes + 1))
+    spectra: list[tuple[FloatArray, FloatArray]] = []
+    for c, (start, stop) in enumerate(pairwise(edges)):
+        e, w = E[start:stop], weight[start:stop]
+        for _ in range(2):  # the second step removes the mean that rounding leaves
+            shift = w @ e / w.sum()
+            means[c] += shift
+            e -= shift
+        fourth = w @ np.einsum("ij,ij->i", e, e) ** 2
+        e *= np.sqrt(w)[:, None]
+        if len(e) > n_features:  # the triangular factor has the same singular values and axes
+            e = np.asarray(np.linalg.qr(e, mode="r"))
+        _, singular, axes = np.linalg.svd(e, full_matrices=False)
+        variances = singular**2 / w.sum()
+        moments[:, c] = w.sum(), variances.sum(), variances @ variances, fourth
+        spectra.append((variances, axes))
+    return moments, means, E.T @ E, spectra
+
+
 def fit_low_rank_gaussians(
     X: AnyArray,
     codes: IntArray,
@@ -220,71 +243,42 @@ def fit_low_rank_gaussians(
         The class models.
     """
     n_features = X.shape[1]
-    count, fourth = np.zeros(n_classes), np.zeros(n_classes)
-    means = np.zeros((n_classes, n_features))
-    traces, squares = np.zeros(n_classes), np.zeros(n_classes)
-    pooled = np.zeros((1, n_features, n_features))
-    spectra: list[tuple[FloatArray, FloatArray]] = []
-    for c, rows in enumerate(rows_by_class(codes, n_classes)):
-        w = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
-        e = coordinates.apply(X[rows])
-        count[c] = w.sum()
-        for _ in range(2):  # the second step removes the mean that rounding leaves
-            shift = w @ e / count[c]
-            means[c] += shift
-            e -= shift
-        fourth[c] = w @ np.einsum("ij,ij->i", e, e) ** 2
-        e *= np.sqrt(w)[:, None]
-        pooled[0] += e.T @ e
-        # A tall matrix has the singular values and axes of its triangular factor.
-        if len(e) > n_features:
-            e = np.asarray(np.linalg.qr(e, mode="r"))
-        _, singular, vectors = np.linalg.svd(e, full_matrices=False)
-        spread = singular**2 / count[c]
-        traces[c], squares[c] = spread.sum(), spread @ spread
-        spectra.append((spread, vectors))
-    if not (np.isfinite(means).all() and np.isfinite(traces).all()):
-        raise ValueError(
-            "A class mean or covariance is not finite. Check X for values near the limits of its "
-            "dtype."
-        )
-    empty = np.zeros((1, n_features))
-    one = ClassStatistics(count.sum(keepdims=True), empty, pooled, empty, fourth.sum(keepdims=True))
-    e = means - count @ means / count.sum()
-    total = float(one.traces[0] + count @ np.einsum("ij,ij->i", e, e) / count.sum())
-    plain = stand_in_covariance(one, total)
-    own, isotropic = covariance_terms(
-        count, traces, squares, fourth, plain, shrinkage, whitened=stand_in is not None
+    moments, means, scatter, spectra = _class_spectra(
+        X, codes, n_classes, coordinates, sample_weight
     )
+    count, traces, _, fourth = moments
+    zero = np.zeros((1, n_features))
+    sums = count.sum(keepdims=True), zero, scatter[None], zero, fourth.sum(keepdims=True)
+    pooled, e = ClassStatistics(*sums), means - count @ means / count.sum()
+    total = float(pooled.traces[0] + count @ np.einsum("ij,ij->i", e, e) / count.sum())
+    plain = stand_in_covariance(pooled, total)
+    own, isotropic = covariance_terms(moments, plain, shrinkage, whitened=stand_in is not None)
     flat = degenerate_classes(traces, means, total, classes)
-    if flat.any() and stand_in is None:
-        stand_in = stand_in_covariance(one, total, shrinkage)
     floor = EIGENVALUE_FLOOR * float(np.trace(plain)) / n_features
     alpha = np.maximum(isotropic, floor)
     raised, blocks = np.zeros(n_classes, np.intp), np.zeros(n_classes, np.intp)
     log_det = np.zeros(n_classes)
     axes: list[FloatArray] = []
     for c in np.flatnonzero(~flat).tolist():
-        spread, vectors = spectra[c]
-        variances = isotropic[c] + own[c] * spread
+        variances = isotropic[c] + own[c] * spectra[c][0]
         raised[c] = np.count_nonzero(variances < floor)
-        raised[c] += (n_features - len(spread)) * (isotropic[c] < floor)
+        raised[c] += (n_features - len(variances)) * (isotropic[c] < floor)
         blocks[c] = len(axes)
-        K, log_det[c] = _scaled_axes(vectors, np.maximum(variances, floor), alpha[c])
+        K, log_det[c] = _scaled_axes(spectra[c][1], np.maximum(variances, floor), alpha[c])
         axes.append(K)
     warn_floored(raised, plain)
-    if flat.any() and stand_in is not None:
-        variances, columns = np.linalg.eigh(stand_in)
+    if flat.any():
+        shrunk = stand_in_covariance(pooled, total, shrinkage) if stand_in is None else stand_in
+        variances, columns = np.linalg.eigh(shrunk)
         variances = np.maximum(variances, floor)
         alpha[flat], blocks[flat] = variances[0], len(axes)
         K, log_det[flat] = _scaled_axes(columns.T, variances, variances[0])
         axes.append(K)
-    log_det += n_features * np.log(alpha)
-    log_scales = -0.5 * (n_features * np.log(2 * np.pi) + log_det)
+    log_scales = -0.5 * (n_features * np.log(2 * np.pi * alpha) + log_det)
     owner = np.zeros(len(axes), np.intp)
     owner[blocks] = np.arange(n_classes)
     offsets = np.concatenate([K @ means[c] for K, c in zip(axes, owner, strict=True)])
-    starts = np.concatenate([[0], np.cumsum([len(K) for K in axes])]).astype(np.intp)
+    starts = np.cumsum([0, *map(len, axes)])
     return LowRankGaussians(means, np.concatenate(axes), starts, blocks, alpha, log_scales, offsets)
 
 

@@ -59,21 +59,12 @@ class ClassStatistics:
 
     @classmethod
     def from_rows(
-        cls,
-        X: FloatArray,
-        codes: IntArray,
-        n_classes: int,
-        sample_weight: FloatArray | None = None,
+        cls, X: FloatArray, codes: IntArray, n_classes: int, sample_weight: FloatArray | None = None
     ) -> ClassStatistics:
         """Compute the statistics of samples at once; see :func:`class_statistics`."""
-        n_features = X.shape[1]
-        stats = cls(
-            np.zeros(n_classes),
-            np.zeros((n_classes, n_features)),
-            np.zeros((n_classes, n_features, n_features)),
-            np.zeros((n_classes, n_features)),
-            np.zeros(n_classes),
-        )
+        D = X.shape[1]
+        shapes: tuple[tuple[int, ...], ...] = ((), (D,), (D, D), (D,), ())
+        stats = cls(*(np.zeros((n_classes, *shape)) for shape in shapes))
         for c, rows in enumerate(rows_by_class(codes, n_classes)):
             w = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
             total = w.sum()
@@ -181,8 +172,7 @@ class ClassStatistics:
     @property
     def traces(self) -> FloatArray:
         """Trace of the maximum-likelihood covariance of each class, shape (n_classes,)."""
-        spread = np.trace(self.scatter, axis1=1, axis2=2)
-        return np.asarray(spread / np.maximum(self.count, np.finfo(float).tiny))
+        return np.asarray(np.trace(self.covariances, axis1=1, axis2=2))
 
     @property
     def squares(self) -> FloatArray:
@@ -190,14 +180,15 @@ class ClassStatistics:
         cov = self.covariances
         return np.asarray(np.einsum("cij,cij->c", cov, cov))
 
+    @property
+    def moments(self) -> FloatArray:
+        """Count, trace and square of the covariance, and fourth moment, shape (4, n_classes)."""
+        return np.stack([self.count, self.traces, self.squares, self.fourth])
+
     def pooled(self) -> ClassStatistics:
         """Return the statistics of all classes as one, each sample about the mean of its class."""
-        moments = (self.scatter, self.third, self.fourth)
-        return ClassStatistics(
-            self.count.sum(keepdims=True),
-            np.zeros((1, self.mean.shape[1])),
-            *(moment.sum(axis=0, keepdims=True) for moment in moments),
-        )
+        arrays = (self.count, 0 * self.mean, self.scatter, self.third, self.fourth)
+        return ClassStatistics(*(values.sum(axis=0, keepdims=True) for values in arrays))
 
     @property
     def pooled_covariance(self) -> FloatArray:
@@ -214,9 +205,12 @@ class ClassStatistics:
     @property
     def total_variance(self) -> float:
         """Trace of the covariance of all samples about their common mean."""
-        e = self.mean - (self.count @ self.mean) / self.count.sum()
-        between = self.count @ np.einsum("ij,ij->i", e, e)
-        return float((np.einsum("cii->", self.scatter) + between) / self.count.sum())
+        return float(np.trace(self.total_covariance))
+
+
+def _samples(X: AnyArray, rows: slice, coordinates: Coordinates | None) -> FloatArray:
+    """Return samples as float64, in the given coordinates."""
+    return np.asarray(X[rows], float) if coordinates is None else coordinates.apply(X[rows])
 
 
 def merge_statistics(parts: Iterable[ClassStatistics]) -> ClassStatistics:
@@ -267,8 +261,7 @@ def class_statistics(
 
     def of_chunk(rows: slice) -> ClassStatistics:
         w = None if sample_weight is None else sample_weight[rows]
-        x = np.asarray(X[rows], float) if coordinates is None else coordinates.apply(X[rows])
-        return ClassStatistics.from_rows(x, codes[rows], n_classes, w)
+        return ClassStatistics.from_rows(_samples(X, rows, coordinates), codes[rows], n_classes, w)
 
     # A chunk should stay in the cache; but a merge costs one pass over the scatters, so it should
     # be longer than all of them.
@@ -303,26 +296,19 @@ def pooled_statistics(
     count = np.bincount(codes, weight, minlength=n_classes).astype(float)
     share = weight / np.maximum(count, np.finfo(float).tiny)[codes]
 
-    def samples(rows: slice) -> FloatArray:
-        return np.asarray(X[rows], float) if coordinates is None else coordinates.apply(X[rows])
-
     def means_of_chunk(rows: slice) -> FloatArray:
         c = codes[rows]
         averaging = csr_array((share[rows], (c, np.arange(len(c)))), (n_classes, len(c)))
-        return np.asarray(averaging @ samples(rows))
+        return np.asarray(averaging @ _samples(X, rows, coordinates))
 
-    mean = np.zeros((n_classes, n_features))
-    for part in map_chunks(means_of_chunk, chunks, n_jobs):
-        mean += part
+    mean = reduce(np.add, map_chunks(means_of_chunk, chunks, n_jobs))
 
     def scatter_of_chunk(rows: slice) -> FloatArray:
-        e = (samples(rows) - mean[codes[rows]]) * np.sqrt(weight[rows])[:, None]
+        e = (_samples(X, rows, coordinates) - mean[codes[rows]]) * np.sqrt(weight[rows])[:, None]
         return np.asarray(e.T @ e)
 
-    scatter = np.zeros((1, n_features, n_features))
-    for part in map_chunks(scatter_of_chunk, chunks, n_jobs):
-        scatter += part
-    return ClassStatistics(count, mean, scatter, np.empty((0, n_features)), np.empty(0))
+    scatter = reduce(np.add, map_chunks(scatter_of_chunk, chunks, n_jobs))
+    return ClassStatistics(count, mean, scatter[None], mean[:0], count[:0])
 
 
 def fourth_moments(
@@ -365,4 +351,4 @@ def fourth_moments(
         return np.bincount(codes[rows], fourth, minlength=len(means)).astype(float)
 
     chunks = row_chunks(len(X), 48 * X.shape[1], budget=2**23)
-    return np.asarray(np.sum(list(map_chunks(of_chunk, chunks, n_jobs)), axis=0))
+    return reduce(np.add, map_chunks(of_chunk, chunks, n_jobs))

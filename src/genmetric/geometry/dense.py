@@ -13,7 +13,6 @@ from genmetric.density import ClassModels, Coordinates
 from genmetric.geometry.local import (
     MetricSum,
     Normalization,
-    count_floored,
     local_metric_factors,
 )
 from genmetric.geometry.phi import phi_and_rounding, phi_weights
@@ -53,7 +52,6 @@ def sum_of_chunk(
         wide @ wide.T,
         float(weights.sum()),
         float(weights @ (m**2).sum(axis=1)),
-        float(weights @ count_floored(m)),
     )
 
 

@@ -96,12 +96,6 @@ def sign_rule(
     return np.asarray(np.exp(log_m - (log_m @ times / n_features)[..., None]))
 
 
-def count_floored(m: FloatArray) -> FloatArray:
-    """Count the eigenvalues of each local metric that took the place of a zero of Phi."""
-    ratio = m / (FLOOR * m.max(axis=-1, keepdims=True))
-    return np.asarray((np.abs(ratio - 1) < 1e-6).sum(axis=-1, dtype=float))
-
-
 def local_metric_factors(
     phi: FloatArray,
     normalization: Normalization = "determinant",
@@ -175,15 +169,11 @@ class MetricSum:
         Sum of w_i.
     square : float
         Sum of w_i times the squared Frobenius norm of M_i.
-    floored : float, default=0.0
-        Sum of w_i times the number of directions in which Phi_i is zero and M_i has the floor of
-        :func:`sign_rule`.
     """
 
     total: FloatArray
     weight: float
     square: float
-    floored: float = 0.0
 
     @classmethod
     def zero(cls, n_features: int) -> MetricSum:
@@ -196,7 +186,6 @@ class MetricSum:
             self.total + other.total,
             self.weight + other.weight,
             self.square + other.square,
-            self.floored + other.floored,
         )
 
     def mean(self) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -317,7 +318,9 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         combination = self._check_parameters()
         x, labels = self._labelled_samples(X, y)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
-        held_out = self._held_out_samples(combination, X_val, y_val)
+        held_out = None
+        if X_val is not None or y_val is not None:
+            held_out = self._held_out_samples(combination, X_val, y_val)
         n_passed = len(x)
         kept = np.arange(n_passed) if weight is None else np.flatnonzero(weight)
         if isinstance(combination, GaussianMixtureWeights) and held_out is None:
@@ -342,11 +345,12 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             )
             self._set_models(coordinates, gaussians, models)
             self._warn_unscaled(stats.total_covariance)
-            weights: FloatArray | None
+            weights = weight
             if isinstance(combination, KernelDensityWeights | GaussianMixtureWeights):
                 total, weights = self._average_by_density(combination, x, weight, held_out, rng)
             else:
-                weights = self._given_weights(combination, weight, kept, n_passed)
+                if combination is not None:
+                    weights = self._given_weights(combination, weight, kept, n_passed)
                 total = self._average(x, weights, rng)
             self._set_metric(total.mean(), stats)
         if combination is not None and weights is not None:
@@ -390,11 +394,15 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     # Averages of local metrics
 
+    def _selected_solver(self, n_samples: int) -> str:
+        """Return the solver of a fit on this number of samples."""
+        if self.solver != "auto":
+            return self.solver
+        return select_solver(self._models, n_samples, self.means_.shape[1])
+
     def _sum_metrics(self, n_samples: int) -> SumMetrics:
         """Return a function that sums the local metrics of samples of a fit of this size."""
-        solver = self.solver
-        if solver == "auto":
-            solver = select_solver(self._models, n_samples, self.means_.shape[1])
+        solver = self._selected_solver(n_samples)
 
         def sum_metrics(x: AnyArray, weights: FloatArray | None = None) -> MetricSum:
             return sum_local_metrics(
@@ -417,10 +425,8 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             whole = isinstance(self.max_samples, int | np.integer)
             n_draws = self.max_samples if whole else max(1, round(self.max_samples * n_samples))
             return int(n_draws) if n_draws < n_samples else None
-        n_features, solver = self.means_.shape[1], self.solver
-        if solver == "auto":
-            solver = select_solver(self._models, n_samples, n_features)
         rank = getattr(self._models, "ranks", np.zeros(1)).mean()
+        solver, n_features = self._selected_solver(n_samples), self.means_.shape[1]
         seconds = estimated_seconds(solver, n_samples, n_features, len(self.classes_), rank)
         if seconds <= MAX_SECONDS:
             return None
@@ -824,8 +830,8 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         check_parameters(self)
         combination = self.combination
         if isinstance(combination, str):
-            named = {"kde": KernelDensityWeights(), "gmm": GaussianMixtureWeights()}
-            combination = named.get(combination)
+            named: dict[str, Any] = {"kde": KernelDensityWeights, "gmm": GaussianMixtureWeights}
+            combination = named[combination]() if combination in named else None
         elif isinstance(combination, BaseEstimator):
             check_parameters(combination)
         if self.solver == "resolvent" and not isinstance(self.class_model, GaussianModel | None):
@@ -843,7 +849,9 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         if method != "fit" and not (combination is None and fitted_by_statistics(self.class_model)):
             raise ValueError(
                 f'{method} receives samples in batches and requires combination="uniform" and '
-                f"Gaussian class models without a covariance_estimator; got {self!r}. Use fit."
+                "Gaussian class models without a covariance_estimator; got "
+                f"combination={reprlib.repr(self.combination)}, class_model={self.class_model!r}. "
+                "Use fit."
             )
         return combination
 
@@ -871,10 +879,8 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     def _held_out_samples(
         self, combination: Any, X_val: Any, y_val: Any
-    ) -> tuple[AnyArray, AnyArray | None] | None:
-        """Validate the validation samples, if there are any."""
-        if X_val is None and y_val is None:
-            return None
+    ) -> tuple[AnyArray, AnyArray | None]:
+        """Validate the validation samples."""
         if not isinstance(combination, BaseEstimator):
             raise ValueError(
                 'X_val and y_val require combination="gmm" (and X_val "kde"); got '
@@ -891,10 +897,8 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     @staticmethod
     def _given_weights(
         combination: Any, weight: FloatArray | None, kept: IntArray, n_passed: int
-    ) -> FloatArray | None:
+    ) -> FloatArray:
         """Return the weights of the samples kept, those of `combination` times frequencies."""
-        if combination is None:
-            return weight
         given = check_weights(combination, n_passed, "combination")[kept]
         weights = given if weight is None else given * weight
         if not weights.any():

@@ -3,13 +3,14 @@
 They require matplotlib (extra ``report``), which is imported when the first one is drawn.
 """
 
-from genmetric.plot._combination import WeightPathDisplay
-from genmetric.plot._embedding import EmbeddingDisplay
-from genmetric.plot._errors import ComparisonDisplay, ErrorByKDisplay
-from genmetric.plot._local import LocalMetricsDisplay
-from genmetric.plot._metric import FeatureWeightsDisplay, MetricHeatmapDisplay, SpectrumDisplay
-from genmetric.plot._neighbors import NeighborsDisplay
-from genmetric.plot._times import TimesDisplay
+from genmetric.plot.comparison import ComparisonDisplay, ErrorByKDisplay, TimesDisplay
+from genmetric.plot.metric import (
+    FeatureWeightsDisplay,
+    MetricHeatmapDisplay,
+    SpectrumDisplay,
+    WeightPathDisplay,
+)
+from genmetric.plot.samples import EmbeddingDisplay, LocalMetricsDisplay, NeighborsDisplay
 
 __all__ = [
     "ComparisonDisplay",

@@ -1,8 +1,9 @@
-"""Reports: one self-contained HTML file about a comparison, a summary for notebooks, and pages."""
+"""Reports: one self-contained HTML file about a comparison, or with any tables and figures.
 
-from genmetric.report._page import Cell, Fact, Page, Section
-from genmetric.report._report import write_report
-from genmetric.report._summary import summary_html
-from genmetric.report._svg import page_style
+They require matplotlib and jinja2 (extra ``report``).
+"""
 
-__all__ = ["Cell", "Fact", "Page", "Section", "page_style", "summary_html", "write_report"]
+from genmetric.report.page import Cell, Picture, Table, page_style, write_page
+from genmetric.report.report import write_report
+
+__all__ = ["Cell", "Picture", "Table", "page_style", "write_page", "write_report"]

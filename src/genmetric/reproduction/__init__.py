@@ -1,1 +1,19 @@
-"""Reproduction of the paper: its protocol, a store of scores, and tables next to its values."""
+"""The paper's experiments: its datasets, methods and tables, recomputed."""
+
+from typing import TYPE_CHECKING, Any
+
+from genmetric.reproduction.names import TABLES
+
+if TYPE_CHECKING:
+    from genmetric.reproduction.pages import run_tables as run_tables
+
+__all__ = ["TABLES", "run_tables"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `run_tables` when it is first used: the command line lists the tables without it."""
+    if name == "run_tables":
+        from genmetric.reproduction.pages import run_tables
+
+        return run_tables
+    raise AttributeError(f"module 'genmetric.reproduction' has no attribute {name!r}")

@@ -39,8 +39,7 @@ TRUTH_WORDS = {"true": "false", "yes": "no", "y": "n", "t": "f", "on": "off"}
 
 #: Ordered answers, in lower case; words of equal meaning are separated by bars.
 SCALES = (
-    "strongly disagree, disagree, slightly disagree|somewhat disagree, neutral|undecided|neither"
-    "|neither agree nor disagree|not sure, slightly agree|somewhat agree, agree, strongly agree",
+    "strongly disagree, disagree, somewhat disagree, neutral|neither, somewhat agree, agree, strongly agree",
     "very dissatisfied, dissatisfied, neutral|neither, satisfied, very satisfied",
     "never, rarely|seldom, sometimes|occasionally, often|usually|frequently, very often, always",
     "not at all, slightly|a little, moderately|somewhat, very|quite, extremely",
@@ -48,7 +47,7 @@ SCALES = (
     "very low, low, medium|moderate|average|normal, high, very high",
     "xxs, xs, s, m, l, xl, xxl, xxxl",
     "tiny|extra small, small, medium, large, huge|extra large",
-    "none at all, mild, moderate, severe, very severe",
+    "mild, moderate, severe, very severe",
 )
 
 #: Fraction of missing values from which a column gets a feature that marks them.
@@ -90,6 +89,7 @@ def read_cells(series: Any, na_values: Iterable[str] = ()) -> Any:
     `na_values` are added to the words of missing values; "-999" also stands for the number.
     """
     if isinstance(series.dtype, pd.CategoricalDtype):
+        series = series.cat.remove_unused_categories()
         kinds = read_cells(pd.Series(series.cat.categories), na_values)
         codes = series.cat.codes.to_numpy().astype(np.intp)
         if isinstance(kinds, Words):
@@ -167,16 +167,17 @@ def rarest(n_rows: int) -> int:
 # indicator, asked, and how the cells are read (see `to_numbers`).
 
 
-def left_out(name: str, reason: str, **more: Any) -> dict[str, Any]:
+def left_out(name: str, reason: str, asked: bool = False) -> dict[str, Any]:
     """Return the decision to leave a column out."""
-    return {"name": name, "kind": "left out", "reason": reason, "n_missing": 0, **more}
+    decision = {"name": name, "kind": "left out", "reason": reason}
+    return {**decision, "n_missing": 0, "indicator": False, "asked": asked}
 
 
 def _used(name: str, kind: str, reason: str, missing: AnyArray, **how: Any) -> dict[str, Any]:
     """Return the decision to use a column; `missing` marks its gaps."""
-    indicator = kind != "category" and missing.mean() > INDICATOR_FRACTION
+    indicator = kind != "category" and bool(missing.mean() > INDICATOR_FRACTION)
     decision = {"name": name, "kind": kind, "reason": reason, "n_missing": int(missing.sum())}
-    return {**decision, "indicator": bool(indicator), **how}
+    return {**decision, "indicator": indicator, "asked": False, **how}
 
 
 @dataclass
@@ -205,7 +206,9 @@ class Decider:
         self.table_decimal = found.pop() if len(found) == 1 else None
 
     def decide(self, name: str, cells: Any, asked: str = "") -> dict[str, Any]:
-        """Return the decision on a column; `asked` is "", "number" or "category"."""
+        """Return the decision on a column; `asked` is "", "number", "category" or "drop"."""
+        if asked == "drop":
+            return left_out(name, "on request", asked=True)
         if not name.strip() or re.fullmatch(r"Unnamed: \d+", name):
             return left_out(name, "has no name; an index column")
         if asked == "category":
@@ -218,7 +221,7 @@ class Decider:
         if cells.dtype == object:
             return self._objects(name, cells)
         if cells.dtype.kind == "M":
-            return self._moments(name, cells, np.isnat(cells), [])
+            return self._moments(name, cells, np.asarray(np.isnat(cells)), [])
         kind = "boolean" if cells.dtype == bool else "number"
         return self._numbers(name, cells.astype(float), asked == "number", kind)
 
@@ -226,12 +229,8 @@ class Decider:
         self, name: str, values: FloatArray, asked: bool, kind: str, reason: str = "", **how: Any
     ) -> dict[str, Any]:
         large = np.abs(values) > LARGEST_NUMBER
-        if large.any():
-            first = self.label(int(large.argmax()))
-            self.notes.append(
-                f"{first}, column {name!r}: {values[large][0]:g} is infinite or beyond "
-                f"{LARGEST_NUMBER:g} (cells: {large.sum()}); treated as missing."
-            )
+        expected = f"a number below {LARGEST_NUMBER:g}"
+        self._note_cells(name, large, map(str, values[large]), expected, len(values))
         missing = np.isnan(values) | large
         present = values[~missing]
         if len(present) == 0:
@@ -261,18 +260,16 @@ class Decider:
         if not kinds <= {"list", "tuple", "ndarray"}:
             return left_out(name, f"contains cells of type {min(kinds - {'str'})}")
         length, n_usual = Counter(map(len, present)).most_common(1)[0]
-        bad = np.isnan(vector_matrix(cells, length)).any(axis=1)
-        n_bad = int(bad.sum()) - len(cells) + len(present)
-        if length == 0 or n_bad == len(present):
+        bad = np.asarray(np.isnan(vector_matrix(cells, length)).any(axis=1))
+        if length == 0 or bad.all():
             return left_out(name, "lists of something other than numbers")
         if n_usual < 0.9 * len(present):
             return left_out(name, "lists of different lengths")
-        if n_bad:
-            first = self.label(int(bad.argmax()))
-            self.notes.append(
-                f"{first}, column {name!r}: not {length} numbers (cells: {n_bad}); treated as missing."
-            )
-        return _used(name, "vector", f"{length} entries", bad, length=length)
+        wrong = bad & ~np.array([_is_missing(value) for value in cells])
+        texts = map(str, cells[wrong])
+        self._note_cells(name, wrong, texts, f"{length} numbers", len(present))
+        how = {"length": length, "parts": list(range(length))}
+        return _used(name, "vector", f"{length} entries", bad, **how)
 
     def _texts(self, name: str, words: Words, asked: bool) -> dict[str, Any]:
         counts, missing = words.counts, words.codes < 0
@@ -293,7 +290,7 @@ class Decider:
             return left_out(name, f"does not contain numbers, but for example {shown}")
         if asked or (_readable(counts, bad) and not codes):
             self._note_format(name, counts, format_, other)
-            self._note_cells(name, words, bad, "a number")
+            self._note_words(name, words, bad, "a number")
             reason = _format_reason(counts, format_)
             numbers = words.spread(values)
             return self._numbers(name, numbers, asked, "number", reason, format=asdict(format_))
@@ -319,16 +316,18 @@ class Decider:
                     f"column {name!r}: dates such as {words.texts[0]!r} are read {doubt}; write them "
                     "as year-month-day if this is wrong."
                 )
-            self._note_cells(name, words, bad, "a date")
+            self._note_words(name, words, bad, "a date")
             return self._moments(name, words.spread(moments), missing, formats)
         for kind, (parse, reason) in PARSERS.items():
             bad = [text for text in counts if parse(text) is None]
             if _readable(counts, bad) and (kind != "range" or 2 < len(counts) <= 40):
-                self._note_cells(name, words, bad, f"one of {reason}")
+                self._note_words(name, words, bad, f"one of {reason}")
                 example = next(text for text in counts if text not in bad)
                 values = np.atleast_1d(parse(example)).tolist()
                 read = " and ".join(f"{value:g}" for value in values)
-                how = {"parser": kind, "length": len(values)}
+                how: dict[str, Any] = {"parser": kind, "length": len(values)}
+                if len(values) > 1:
+                    how["parts"] = list(range(1, len(values) + 1))
                 ordered = "ordered" if kind == "range" else "number"
                 shown = f"{reason}; {example} is read as {read}"
                 return _used(name, ordered, shown, missing, **how)
@@ -380,16 +379,22 @@ class Decider:
             return "an identifier: almost every value is different"
         return f"too many different values, {len(counts)} in {n_present} rows"
 
-    def _note_cells(self, name: str, words: Words, bad: list[str], expected: str) -> None:
-        """Note cells that cannot be read."""
-        if bad:
-            places = [i for i, text in enumerate(words.texts) if text in set(bad)]
-            rows = np.flatnonzero(np.isin(words.codes, places))
-            n_present = int((words.codes >= 0).sum())
+    def _note_words(self, name: str, words: Words, bad: list[str], expected: str) -> None:
+        """Note texts that cannot be read."""
+        places = [i for i, text in enumerate(words.texts) if text in set(bad)]
+        rows = np.isin(words.codes, places)
+        self._note_cells(name, rows, bad, expected, int((words.codes >= 0).sum()))
+
+    def _note_cells(
+        self, name: str, rows: AnyArray, texts: Iterable[str], expected: str, n_present: int
+    ) -> None:
+        """Note cells that cannot be read; `rows` marks them."""
+        n_bad = int(rows.sum())
+        if n_bad:
             self.notes.append(
-                f"{self.label(int(rows[0]))}, column {name!r}: {listed(bad, len(rows), expected)}; "
-                f"{n_present - len(rows)} of {n_present} cells are. "
-                f"{'It is' if len(rows) == 1 else 'They are'} treated as missing."
+                f"{self.label(int(rows.argmax()))}, column {name!r}: {listed(texts, n_bad, expected)}; "
+                f"{n_present - n_bad} of {n_present} cells are. "
+                f"{'It is' if n_bad == 1 else 'They are'} treated as missing."
             )
 
     def _note_format(
@@ -486,7 +491,7 @@ def to_numbers(cells: Any, column: dict[str, Any]) -> tuple[FloatArray, AnyArray
         Cells that are not missing and cannot be read.
     """
     is_text = isinstance(cells, Words)
-    missing = cells.codes < 0 if is_text else pd.isna(cells)
+    missing: AnyArray = cells.codes < 0 if is_text else np.asarray(pd.isna(cells))
     kind, length = column["kind"], column.get("length", 1)
     numbers = np.full((len(missing), length), np.nan)
     if kind == "date":

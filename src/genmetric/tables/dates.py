@@ -14,34 +14,26 @@ from genmetric._typing import AnyArray, FloatArray
 
 pd = import_optional("pandas", "cli")
 
+_TIMES = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
+_DAYS = (
+    *(
+        "%Y/%m/%d",
+        "%d.%m.%Y",
+        "%m/%d/%Y",
+        "%d/%m/%Y",
+        "%d-%m-%Y",
+        "%d.%m.%y",
+        "%m/%d/%y",
+        "%d/%m/%y",
+    ),
+    *("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y"),
+)
+
 #: Formats in order of preference. Where day and month leave a doubt the order decides: with points
 #: or dashes the day is first, with slashes the month.
 DATE_FORMATS = (
-    "ISO8601",
-    *(f"%Y/%m/%d{time}" for time in ("", " %H:%M:%S", " %H:%M")),
-    *(f"%d.%m.%Y{time}" for time in ("", " %H:%M", " %H:%M:%S")),
-    "%d.%m.%y",
-    *(
-        f"{day}{time}"
-        for time in ("", " %H:%M", " %H:%M:%S", " %I:%M:%S %p", " %I:%M %p")
-        for day in ("%m/%d/%Y", "%d/%m/%Y")
-    ),
-    "%m/%d/%y",
-    "%d/%m/%y",
-    *(f"%d-%m-%Y{time}" for time in ("", " %H:%M", " %H:%M:%S")),
-    "%d %b %Y",
-    "%d %B %Y",
-    "%d-%b-%Y",
-    "%d-%b-%y",
-    "%b %d, %Y",
-    "%B %d, %Y",
-    "%b %d %Y",
-    "%a %b %d %H:%M:%S %Y",
-    "%H:%M",
-    "%H:%M:%S",
-    "%I:%M %p",
-    "%I:%M:%S %p",
-    "%I %p",
+    *("ISO8601", *(day + time for day in _DAYS for time in _TIMES), "%a %b %d %H:%M:%S %Y"),
+    *("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p", "%I %p"),
 )
 WEEKDAYS = "weekday"
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -55,9 +47,9 @@ def parse_moments(texts: Sequence[str], formats: Sequence[str]) -> AnyArray:
     """Return texts as time stamps, NaT where no format fits; the first format that fits counts."""
     moments: AnyArray = np.full(len(texts), np.datetime64("NaT", "us"))
     for format_ in formats:
-        open_ = np.flatnonzero(np.isnat(moments))
-        if len(open_):
-            moments[open_] = _parse([texts[i] for i in open_], format_)
+        left = np.flatnonzero(np.isnat(moments))
+        if len(left):
+            moments[left] = _parse([texts[i] for i in left.tolist()], format_)
     return moments
 
 
@@ -85,14 +77,14 @@ def choose_dates(counts: Mapping[str, int]) -> tuple[list[str], str]:
         return [WEEKDAYS], ""
     formats: list[str] = []
     doubt, left = "", n_cells
-    likely = [text for text in texts[:100] if _LIKE_A_DATE.fullmatch(text)]
+    likely = [text for text in texts[:20] if _LIKE_A_DATE.fullmatch(text)]
     candidates = [f for f in DATE_FORMATS if any(_fits(text, f) for text in likely)]
     while candidates and left.any() and len(formats) < 3:
         fits = {f: left * ~np.isnat(_parse(texts, f)) for f in candidates}
         best = max(candidates, key=lambda f: int(fits[f].sum()))
         if not fits[best].any():
             break
-        swapped = fits.get(best.replace("%m/%d", "%d/%m"))
+        swapped = fits.get(best.replace("%m/%d", "%d/%m"), left)
         if best.startswith("%m/%d") and np.array_equal(swapped, fits[best]):
             doubt = "month first"
         formats.append(best)

@@ -4,42 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._text import did_you_mean, import_optional
 from genmetric._typing import AnyArray, FloatArray
 from genmetric._validation import warn_user
-from genmetric.tables import TableError
-from genmetric.tables.columns import (
-    Decider,
-    Words,
-    as_text,
-    as_words,
-    left_out,
-    listed,
-    rarest,
-    read_cells,
-    to_numbers,
-)
-from genmetric.tables.read import row_label, unique_names
+from genmetric.tables import TableError, columns, numbers, read
 
 pd = import_optional("pandas", "cli")
 
-#: Kinds of columns in the order in which a summary lists them, and their plural.
-KINDS = {
-    "number": "numbers",
-    "boolean": "booleans",
-    "ordered": "ordered",
-    "category": "categories",
-    "date": "dates",
-    "vector": "vectors",
-    "left out": "left out",
-}
+#: Kinds of columns in the order in which a summary lists them, and plurals.
+KINDS = ("number", "boolean", "ordered", "category", "date", "vector", "left out")
+PLURALS = {"ordered": "ordered", "category": "categories", "left out": "left out"}
+
+#: The format of numbers that Python reads.
+PLAIN = asdict(numbers.PLAIN)
 
 #: Values of a category that stand for missing cells, and for rare ones.
 MISSING, OTHER = "missing", "other"
@@ -85,8 +70,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Columns that `transform` needs.
     feature_columns_ : ndarray of shape (n_features_out,)
         The column of the table that each output feature comes from.
-    one_hot_ : dict of str to OneHotEncoder
-        Categories of each column of categories.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -153,16 +136,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.used_columns_ = [c["name"] for c in self.columns_ if c["kind"] != "left out"]
         if not self.used_columns_:
             listed = "; ".join(f"{c['name']}: {c['reason']}" for c in self.columns_)
-            raise TableError(f"no column is left as a feature ({listed}).")
-        self.one_hot_: dict[str, OneHotEncoder] = {}
+            rows = "1 sample" if len(frame) == 1 else f"{len(frame)} samples"
+            raise TableError(f"no column of {rows} is left as a feature ({listed}).")
         for column in self.columns_:
             column["features"] = []
             if column["kind"] != "left out":
-                cells = read_cells(frame[column["name"]], self.na_values)
-                self._learn(column, cells)
-        names, _ = unique_names([name for c in self.columns_ for name in c["features"]])
+                _learn(column, self._cells(frame, column))
+        names, _ = read.unique_names([name for c in self.columns_ for name in c["features"]])
+        rest = iter(names)
         for column in self.columns_:
-            column["features"] = [names.pop(0) for _ in column["features"]]
+            column["features"] = [next(rest) for _ in column["features"]]
         owners = [c["name"] for c in self.columns_ for _ in c["features"]]
         self.feature_columns_ = np.array(owners, dtype=object)
         return self
@@ -189,20 +172,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         frame = self._frame(X, reset=False)
         blocks, messages = [], []
         for column in self.columns_:
-            if column["kind"] == "left out":
-                continue
-            cells = read_cells(frame[column["name"]], self.na_values)
-            if column["kind"] == "category":
-                block, message = self._categories(column, cells)
-                messages += message
-            else:
-                block, unreadable = to_numbers(cells, column)
-                messages += _unreadable_message(frame, column, cells, unreadable)
-                missing = np.isnan(block)
-                block = np.where(missing, column["means"], block)
-                if column["indicator"]:
-                    block = np.column_stack([block, missing[:, 0]])
-            blocks.append(block)
+            if column["kind"] != "left out":
+                block, bad, cells = _encode(column, self._cells(frame, column))
+                blocks.append(block)
+                messages += _message(frame, column, cells, bad)
         if messages:
             warn_user(" ".join(messages))
         return np.hstack(blocks)
@@ -227,7 +200,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for column in self.columns_:
             if column["kind"] != "left out":
                 block = features[:, self.feature_columns_ == column["name"]]
-                table[column["name"]] = self._original(column, block)
+                table[column["name"]] = _original(column, block)
         return pd.DataFrame(table)
 
     def summary(self) -> str:
@@ -252,7 +225,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 how = "a category of its own" if category else "imputed by the mean"
                 how += ", with an indicator feature" if column["indicator"] else ""
                 gaps.setdefault(how, []).append(f"{name} {column['n_missing']}")
-        lines += [f"  {KINDS[kind]:<11} {_some(found)}" for kind, found in kinds.items() if found]
+        for kind, found in kinds.items():
+            if found:
+                lines.append(f"  {PLURALS.get(kind, f'{kind}s'):<11} {_some(found)}")
         lines += [f"  {'missing':<11} {_some(found)}: {how}" for how, found in gaps.items()]
         return "\n".join(lines)
 
@@ -305,127 +280,118 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 raise TableError(f"there is no column {name!r}. {did_you_mean(name, names)}")
         return X
 
+    def _cells(self, frame: Any, column: dict[str, Any]) -> Any:
+        """Return the cells of a column; plain numbers in text at once, which is much faster."""
+        series = frame[column["name"]]
+        is_plain = column["kind"] == "number" and column.get("format", PLAIN) == PLAIN
+        if is_plain and "parser" not in column and pd.api.types.is_string_dtype(series):
+            with suppress(ValueError, TypeError):
+                texts = read.pa.array(series, read.pa.string(), from_pandas=True)
+                series = pd.Series(texts.cast("float64").to_numpy(zero_copy_only=False))
+        return columns.read_cells(series, self.na_values)
+
     def _decide(self, frame: Any) -> list[dict[str, Any]]:
         """Decide what each column is."""
-        decider = Decider(
-            self.decimal, self.thousands, lambda row: row_label(frame, row), self.notes_
-        )
         asked = dict.fromkeys(self.as_category, "category")
-        asked |= dict.fromkeys(self.as_number, "number")
-        dropped = set(self.drop)
-        cells = {n: read_cells(frame[n], self.na_values) for n in frame if n not in dropped}
-        if self.decimal is None and self.thousands is None:
-            decider.learn_decimal(cells.values())
-        columns = []
-        for name in frame:
-            if name in dropped:
-                column = left_out(name, "on request", asked=True)
-            else:
-                column = decider.decide(name, cells[name], asked.get(name, ""))
-            columns.append({"asked": False, "indicator": False, **column})
-        return columns
-
-    def _learn(self, column: dict[str, Any], cells: Any) -> None:
-        """Learn the means or the categories of a column, and name its features."""
-        name = column["name"]
-        if column["kind"] == "category":
-            texts = _category_texts(column, cells)
-            one_hot = OneHotEncoder(
-                min_frequency=rarest(len(texts)),
-                handle_unknown="infrequent_if_exist",
-                # Two features for two values would be each other's negatives and count twice.
-                drop="if_binary",
-                sparse_output=False,
-            )
-            column["means"] = one_hot.fit_transform(texts).mean(axis=0).tolist()
-            self.one_hot_[name] = one_hot
-            column["features"] = [
-                f"{name}_{OTHER}" if found == f"{name}_infrequent_sklearn" else found
-                for found in one_hot.get_feature_names_out([name])
-            ]
-            return
-        numbers, bad = to_numbers(cells, column)
-        if "ignored" not in column:
-            texts = dict.fromkeys(_cell(cells, row) for row in np.flatnonzero(bad).tolist())
-            column["ignored"] = list(texts)[:1000]
-        known = np.isfinite(numbers)
-        # A column that is empty in one fold of a cross-validation must stay a column.
-        totals = np.where(known, numbers, 0.0).sum(axis=0)
-        column["means"] = (totals / np.maximum(1, known.sum(axis=0))).tolist()
-        first = int(column["kind"] == "number")
-        parts = column.get("parts") or range(first, column.get("length", 0) + first)
-        column["features"] = [f"{name}_{part}" for part in parts] or [name]
-        if column["indicator"]:
-            column["features"].append(f"{name}_{MISSING}")
-
-    def _categories(self, column: dict[str, Any], cells: Any) -> tuple[FloatArray, list[str]]:
-        """Return the features of a column of categories, and a message on unknown ones."""
-        one_hot, texts = self.one_hot_[column["name"]], _category_texts(column, cells)
-        known = one_hot.categories_[0]
-        strange = ~np.isin(texts[:, 0], known)
-        if one_hot.infrequent_categories_[0] is not None or not strange.any():
-            return one_hot.transform(texts), []
-        words = [text for text in dict.fromkeys(texts[strange, 0].tolist()) if text != MISSING]
-        block: FloatArray = one_hot.transform(np.where(strange[:, np.newaxis], known[0], texts))
-        two_values = len(known) == 2
-        block[strange] = column["means"] if two_values else 0.0
-        shown = ", ".join(repr(word[:20]) for word in words[:3]) + (", ..." if words[3:] else "")
-        message = (
-            f"column {column['name']!r}: {int(strange.sum())} cells have categories that the training "
-            f"data does not have ({shown}); {'the mean' if two_values else '0'} is used for them."
+        asked |= dict.fromkeys(self.as_number, "number") | dict.fromkeys(self.drop, "drop")
+        decider = columns.Decider(
+            self.decimal, self.thousands, lambda row: read.row_label(frame, row), self.notes_
         )
-        return block, [message] if words else []
-
-    def _original(self, column: dict[str, Any], block: FloatArray) -> AnyArray:
-        """Return the features of one column as the table has them."""
-        if column["kind"] == "category":
-            words = self.one_hot_[column["name"]].inverse_transform(block.round())[:, 0]
-            words[words == "infrequent_sklearn"] = OTHER
-            return np.asarray(words)
-        if column["kind"] == "boolean":
-            return block[:, 0] > 0.5
-        if column["kind"] == "date":
-            days = column["parts"][0] == "days"
-            return (block[:, 0] * 86400e6).astype("datetime64[us]") if days else block[:, 0]
-        if "scale" in column:
-            values = np.array(list(column["scale"].values()))
-            nearest = np.abs(block[:, :1] - values).argmin(axis=1)
-            return np.array(list(column["scale"]), dtype=object)[nearest]
-        length = column.get("length", 1)
-        numbers = block[:, :length]
-        return numbers[:, 0] if length == 1 else np.array([*numbers.tolist(), None], object)[:-1]
+        cells = {name: columns.read_cells(frame[name], self.na_values) for name in frame}
+        if self.decimal is None and self.thousands is None:
+            decider.learn_decimal(c for name, c in cells.items() if name not in asked)
+        return [decider.decide(name, cells[name], asked.get(name, "")) for name in frame]
 
 
-def _category_texts(column: dict[str, Any], cells: Any) -> AnyArray:
-    """Return a column of categories as texts, in one column of a matrix."""
-    words = as_words(cells)
-    texts = words.texts
-    if column["numeric"]:  # 1.50 in a file is 1.5 in a column of numbers
-        numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
-        texts = [t if np.isnan(x) else as_text(x) for t, x in zip(texts, numbers, strict=True)]
-    return np.array([*texts, MISSING], dtype=object)[words.codes][:, np.newaxis]
+def _learn(column: dict[str, Any], cells: Any) -> None:
+    """Learn the means or the values of a column, and name its features."""
+    name = column["name"]
+    if column["kind"] == "category":
+        words = _category_words(column, cells)
+        counts, n_rows = words.counts, len(words.codes)
+        values = sorted(t for t, n in counts.items() if n >= columns.rarest(n_rows))
+        values += [OTHER] * (len(values) < len(counts)) + [MISSING] * (counts.total() < n_rows)
+        # Two features for two values would be each other's negatives and count twice.
+        column["values"], column["first"] = values, int(len(values) == 2)
+        column["features"] = [f"{name}_{value}" for value in values[column["first"] :]]
+        column["means"] = [0.0] * len(column["features"])
+        if column["first"]:
+            column["means"] = _encode(column, cells)[0].mean(axis=0).tolist()
+        return
+    block, bad = columns.to_numbers(cells, column)
+    texts = dict.fromkeys(_cell(cells, row) for row in np.flatnonzero(bad).tolist())
+    column.setdefault("ignored", list(texts)[:1000])
+    known = np.isfinite(block)
+    # A column that is empty in one fold of a cross-validation must stay a column.
+    totals = np.where(known, block, 0.0).sum(axis=0)
+    column["means"] = (totals / np.maximum(1, known.sum(axis=0))).tolist()
+    column["features"] = [f"{name}_{part}" for part in column.get("parts", [])] or [name]
+    column["features"] += [f"{name}_{MISSING}"] * column["indicator"]
+
+
+def _encode(column: dict[str, Any], cells: Any) -> tuple[FloatArray, AnyArray, Any]:
+    """Return the features of a column, which cells are not known, and the cells."""
+    if column["kind"] != "category":
+        block, bad = columns.to_numbers(cells, column)
+        missing = np.isnan(block)
+        marks = missing[:, :1][:, : column["indicator"]]
+        return np.hstack([np.where(missing, column["means"], block), marks]), bad, cells
+    words = _category_words(column, cells)
+    place = {value: i for i, value in enumerate(column["values"])}
+    other = place.get(OTHER, -1)
+    places = [place.get(text, other) for text in words.texts] + [place.get(MISSING, -1)]
+    codes = np.array(places)[words.codes]
+    block = np.eye(len(place) + 1)[codes, column["first"] : -1]
+    block[codes < 0] = column["means"]
+    return block, (codes < 0) & (words.codes >= 0), words
+
+
+def _category_words(column: dict[str, Any], cells: Any) -> columns.Words:
+    """Return a column of categories as text; 1.50 in a file is 1.5 in a column of numbers."""
+    if column["numeric"] and isinstance(cells, columns.Words):
+        cells = columns.to_numbers(cells, {"kind": "number"})[0][:, 0]
+    return columns.as_words(cells)
+
+
+def _message(frame: Any, column: dict[str, Any], cells: Any, bad: AnyArray) -> list[str]:
+    """Return a sentence on cells that are not known; those of `fit` are not named again."""
+    found = {row: _cell(cells, row) for row in np.flatnonzero(bad).tolist()}
+    found = {row: text for row, text in found.items() if text not in column.get("ignored", ())}
+    if not found:
+        return []
+    expected = {"date": "a date", "boolean": "true or false", "category": "a known category"}
+    problem = columns.listed(found.values(), len(found), expected.get(column["kind"], "a number"))
+    effect = "treated as missing"
+    if column["kind"] == "category":
+        effect = "read as the mean" if column["first"] else "all features of the column are 0"
+    place = f"{read.row_label(frame, next(iter(found)))}, column {column['name']!r}"
+    return [f"{place}: {problem}; {effect}."]
 
 
 def _cell(cells: Any, row: int) -> str:
     """Return one cell as text."""
-    return cells.texts[cells.codes[row]] if isinstance(cells, Words) else str(cells[row])
+    is_text = isinstance(cells, columns.Words)
+    return str(cells.texts[cells.codes[row]] if is_text else cells[row])
 
 
-def _expected(column: dict[str, Any]) -> str:
-    """Return what the cells of a column must be."""
-    words = {"date": "a date", "boolean": "true or false", "vector": "a list of numbers"}
-    return words.get(column["kind"], "one of its answers" if "scale" in column else "a number")
-
-
-def _unreadable_message(frame: Any, column: dict[str, Any], cells: Any, bad: AnyArray) -> list[str]:
-    """Return a sentence on the cells of a column that cannot be read and were not in `fit`."""
-    found = {row: _cell(cells, row) for row in np.flatnonzero(bad).tolist()}
-    found = {row: text for row, text in found.items() if text not in column["ignored"]}
-    if not found:
-        return []
-    problem = listed(found.values(), len(found), _expected(column))
-    place = f"{row_label(frame, next(iter(found)))}, column {column['name']!r}"
-    return [f"{place}: {problem}; treated as missing."]
+def _original(column: dict[str, Any], block: FloatArray) -> Any:
+    """Return the features of one column as the table has them."""
+    first, length = np.asarray(block[:, 0]), column.get("length", 1)
+    if column["kind"] == "category":
+        rest = 1 - block.sum(axis=1, keepdims=True)
+        scores = np.hstack([rest, block]) if column["first"] else block
+        words = np.array(column["values"], dtype=object)
+        return words[scores.argmax(axis=1)]
+    if column["kind"] == "boolean":
+        return np.asarray(first > 0.5)
+    if column.get("parts", [""])[0] == "days":
+        return (first * 86400e6).astype("datetime64[us]")
+    if "scale" in column:
+        values = np.array(list(column["scale"].values()))
+        nearest = np.abs(block[:, :1] - values).argmin(axis=1)
+        answers = np.array(list(column["scale"]), dtype=object)
+        return answers[nearest]
+    return first if length == 1 else np.array([*block[:, :length].tolist(), None], object)[:-1]
 
 
 def _some(listed: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ LARGEST_NUMBER = 1e100
 NUMBER_FRACTION = 0.8
 
 #: The format of a column is chosen by this number of distinct cells.
-CELLS_TO_DECIDE = 20_000
+CELLS_TO_DECIDE = 5000
 
 #: Spaces that separate thousands: plain, no-break, narrow no-break and thin.
 _SPACES = " \u00a0\u202f\u2009"
@@ -29,6 +29,7 @@ _CURRENCY = (
 #: A unit starts with a letter or a sign of degrees: "kg", "km/l", "m²", "°C".
 _UNIT = r"[^\W\d_°][^\s\d,;:()]{0,11}|°[^\W\d_]?|%"
 
+_SIMPLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _CELL = re.compile(
     r"(?P<limit>[<>]=?|[≤≥])?\s?(?P<open>\()?(?P<sign>[+-])?\s?"
     rf"(?:{_CURRENCY}\s?(?P<inner_sign>[+-])?\s?)?"
@@ -62,6 +63,9 @@ class NumberFormat:
 
     def parse(self, text: str) -> float | None:
         """Return the number that a text stands for, or None if it is not in this format."""
+        if self.decimal == "." and not self.unit and _SIMPLE.fullmatch(text):
+            value = float(text)  # most cells, ten times as fast
+            return value if abs(value) <= LARGEST_NUMBER else None
         cell = _CELL.fullmatch(text.replace("\u2212", "-"))
         if cell is None or bool(cell["open"]) != bool(cell["close"]):
             return None
@@ -91,16 +95,9 @@ class NumberFormat:
 
 PLAIN = NumberFormat()
 
-#: Formats without units, the most usual first.
-FORMATS = (
-    PLAIN,
-    NumberFormat(".", ","),
-    NumberFormat(",", ""),
-    NumberFormat(",", "."),
-    NumberFormat(",", " "),
-    NumberFormat(".", " "),
-    NumberFormat(".", "'"),
-)
+#: Decimal and thousands separators, the most usual first.
+_SEPARATORS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (".", " "), (".", "'"))
+FORMATS = [NumberFormat(decimal, thousands) for decimal, thousands in _SEPARATORS]
 
 
 @cache

@@ -37,7 +37,7 @@ BLOCK_BYTES = 4 << 20
 #: Lines that decide the form of a text file.
 HEAD_LINES = 1000
 
-#: First bytes of files that can be read, and of others with what to do. Others are text.
+#: First bytes of files; others are text.
 _KINDS = {
     b"PAR1": "Parquet",
     b"ARROW1": "Arrow",
@@ -45,13 +45,6 @@ _KINDS = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bz2",
     b"\x28\xb5\x2f\xfd": "zstd",
-}
-_FOREIGN = {
-    b"\x89HDF": "an HDF5 file; save the table as CSV or Parquet",
-    b"SQLite format 3": "an SQLite database; save the table as CSV",
-    b"%PDF": "a PDF; save the table as CSV",
-    b"\xd0\xcf\x11\xe0": "an old Excel file; save it as .xlsx or CSV",
-    b"\x93NUMPY": "a NumPy file; save the table as CSV or Parquet",
 }
 
 
@@ -85,7 +78,7 @@ def read_table(
         If one is given, numbers in text files stay text for
         :class:`~genmetric.tables.TableEncoder`, which knows how to read them.
     max_rows : int, default=None
-        Error if the table has more rows; None is no limit.
+        Error if the table has more rows; None does not limit them.
     **options : dict
         How the file is written, and its limit:
 
@@ -221,11 +214,13 @@ class _Table:
 
     def __post_init__(self) -> None:
         self.attrs: dict[str, Any] = {"notes": []}
-        self.is_csv = False
+        self.is_csv, self.n_quotes = False, 0
         is_path = isinstance(self.source, (str, os.PathLike))
         self.label = str(self.source) if is_path else "the table"
         if hasattr(self.source, "read"):
             self.source = self.source.read(self.max_bytes + 1)
+            if len(self.source) > self.max_bytes:
+                raise self.error(f"more than {readable_bytes(self.max_bytes)} (--memory).")
         if is_path and not Path(self.source).is_file():
             what = "not a regular file" if Path(self.source).exists() else "no such file"
             raise self.error(f"{what}. Check the name and the folder.")
@@ -241,19 +236,15 @@ class _Table:
 
     def frames(self, columns: Sequence[str] | None) -> Iterator[tuple[Any, int]]:
         """Yield frames and their bytes."""
-        with self._open() as stream:
+        with self._reading("this"), self._open() as stream:
             first = stream.read(64)
-        foreign = [advice for magic, advice in _FOREIGN.items() if first.startswith(magic)]
-        if foreign or not first:
-            raise self.error(f"this is {foreign[0]}." if foreign else "the file is empty.")
-        kind = next((k for magic, k in _KINDS.items() if first.startswith(magic)), "text")
+        if not first:
+            raise self.error("the file is empty.")
+        kind = next((k for magic, k in _KINDS.items() if first.startswith(magic)), None)
         readers = {"Parquet": self._parquet, "Arrow": self._arrow, "Excel": self._excel}
-        frames = (
-            readers[kind]() if kind in readers else self._text(None if kind == "text" else kind)
-        )
         n_rows = 0
-        with self._reading(kind):
-            for frame, n_bytes in frames:
+        with self._reading(kind or "text"):
+            for frame, n_bytes in readers[kind]() if kind in readers else self._text(kind):
                 n_rows += len(frame)
                 for name in columns or ():
                     if name not in frame.columns:
@@ -350,19 +341,20 @@ class _Table:
         openpyxl = import_optional("openpyxl", "cli,excel")
         with self._open() as stream:
             data = io.BytesIO(stream.read())
-        if sum(member.file_size for member in zipfile.ZipFile(data).infolist()) > self.max_bytes:
+        n_bytes = sum(member.file_size for member in zipfile.ZipFile(data).infolist())
+        if n_bytes > self.max_bytes // 8:
             raise self.error("the workbook is too large. Save the table as Parquet or CSV.")
         book = openpyxl.load_workbook(data, read_only=True, data_only=True)
         names = [sheet.title for sheet in book.worksheets]
-        keys = {None: 0, **{str(j + 1): j for j in range(len(names))}}
-        keys |= {name: j for j, name in enumerate(names)}
-        key = None if self.sheet is None else str(self.sheet)
-        if key not in keys:
+        places = {str(j + 1): j for j in range(len(names))}
+        places |= {name: j for j, name in enumerate(names)}
+        chosen = places.get(str(self.sheet), 0)
+        if self.sheet is not None and str(self.sheet) not in places:
             listed = ", ".join(map(repr, names))
             raise self.error(f"there is no sheet {self.sheet!r}. The sheets are {listed}.")
-        for sheet in book.worksheets[keys[key] :]:
+        for sheet in book.worksheets[chosen:]:
             rows, n_bytes = self._sheet_rows(sheet)
-            if len(rows) > 1 or key is not None:
+            if len(rows) > 1 or self.sheet is not None:
                 break
         if len(rows) < 2:
             raise self.error("no sheet has a header and data rows.")
@@ -395,12 +387,17 @@ class _Table:
         """Read CSV or JSON lines."""
         encoding = self._find_encoding(compression)
         with self._open(compression, encoding) as stream:
-            head = stream.read(BLOCK_BYTES).decode("utf-8", "ignore").removeprefix("\ufeff")
+            data = stream.read(BLOCK_BYTES)
+        if len(data) == BLOCK_BYTES:
+            data = data[: data.rfind(b"\n") + 1] or data  # whole lines
+        head = data.decode("utf-8", "ignore").removeprefix("\ufeff")
         head = head.replace("\r\n", "\n").replace("\r", "\n")
         if not head:
             raise self.error("the file is empty.")
         if "\0" in head:
-            raise self.error("not text and not another known format.")
+            raise self.error(
+                "not CSV, JSON lines, Parquet, Arrow or .xlsx. Save it as one of these."
+            )
         with self._open(compression, encoding) as stream:
             is_json = head.lstrip().startswith("{")
             yield from self._json_lines(stream) if is_json else self._csv(stream, head)
@@ -413,17 +410,18 @@ class _Table:
             raise TableError(f"There is no encoding {self.encoding!r}. Try cp1252 (--encoding).")
         decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
         with self._open(compression) as stream:
-            while block := stream.read(1 << 20):
+            block = b" "
+            while block:
+                block = stream.read(1 << 20)
                 if is_ascii and block.startswith((b"\xff\xfe", b"\xfe\xff")):
                     return "utf-16"
+                self.n_quotes += block.count(b'"')
                 try:
-                    is_ascii = decoder.decode(block).isascii() and is_ascii
+                    is_ascii = decoder.decode(block, final=not block).isascii() and is_ascii
                 except UnicodeDecodeError:
                     mixed = not is_ascii or len(block.decode("utf-8", _CP1252)) < len(block)
-                    how = (
-                        "mixes UTF-8 and cp1252" if mixed else "is not UTF-8 and is read as cp1252"
-                    )
-                    self.note(f"the text {how} (--encoding).")
+                    how = "mixes UTF-8 and" if mixed else "is not UTF-8 and is read as"
+                    self.note(f"the text {how} cp1252 (--encoding).")
                     return _CP1252
         return "utf-8"
 
@@ -469,28 +467,25 @@ class _Table:
         skip = n_comments + (rows[n_skipped - 1][0] if n_skipped else 0)
         self.attrs["first_line"] = skip + 1
         bad: list[Any] = []
-        row = n_read = 0
+        row, n_read, last = 0, 0, ""
         for batch in self._csv_batches(stream, len(names), skip, bad):
             n_read += batch.num_rows
             if len(bad) > max(1, n_read // 100):
-                raise self.error(f"{self._ragged(bad)}. Correct the rows; delimiters need quotes.")
+                raise self.error(f"{_ragged(bad)}. Correct the rows; delimiters need quotes.")
             places = np.arange(row, row + batch.num_rows + len(bad))
-            places = np.setdiff1d(places, [b.number - 1 for b in bad])[: batch.num_rows]
+            places = np.setdiff1d(places, [b.number - 1 - skip for b in bad])[: batch.num_rows]
             row = places[-1] + 1 if len(places) else row
             table = pa.table([_trimmed(c) for c in batch.columns], names=batch.schema.names)
             if any(_matches(column, "\n") for column in table.columns):
                 self.attrs.pop("first_line", None)  # lines are not rows
             frame = table.to_pandas()
+            last = str(frame.iloc[-1, -1]) if len(frame) else ""
             frame.columns, frame.index = names, pd.Index(places)
             yield frame[frame.notna().any(axis=1)], table.nbytes
+        if self.n_quotes % 2 and "\n" in last:
+            raise self.error("a quote is not closed; the last cell has several lines.")
         if bad:
-            self.note(f"{self._ragged(bad)}; skipped (rows: {len(bad)}).")
-
-    def _ragged(self, bad: list[Any]) -> str:
-        """Say what is wrong with the first row that has a wrong number of cells."""
-        first, row = self.attrs.get("first_line"), bad[0]
-        place = f"row {row.number - 1}" if first is None else f"line {first + row.number - 1}"
-        return f"{place} has {row.actual_columns} cells, the header has {row.expected_columns}"
+            self.note(f"{_ragged(bad)}; skipped (rows: {len(bad)}).")
 
     def _csv_batches(self, stream: Any, width: int, skip: int, bad: list[Any]) -> Iterator[Any]:
         """Yield Arrow batches of texts; rows with a wrong number of cells are added to `bad`."""
@@ -501,7 +496,7 @@ class _Table:
         read.use_threads = False
         parse = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         parse.ignore_empty_lines = False
-        parse.invalid_row_handler = lambda row: bad.append(row) or "skip"
+        parse.invalid_row_handler = lambda row: ["skip", bad.append(row)][0]  # type: ignore[func-returns-value]
         convert = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
         with arrow_csv.open_csv(stream, read, parse, convert) as reader:
             yield from reader
@@ -522,12 +517,10 @@ class _Table:
             self.note(f"the header looks like data ({shown}); is there no header (--header no)?")
         rows = [cells for _, cells in lines[start + 1 :]]
         if rows and all(len(row) == len(header) + 1 for row in rows):
-            if any(row[-1].strip() for row in rows):
-                self.note("the first column has no name and is read as the names of the rows.")
-                header = ["", *header]
-            else:
-                self.note("every row ends with a delimiter; the empty column is left out.")
-                header = [*header, ""]
+            named = any(row[-1].strip() for row in rows)
+            header = ["", *header] if named else [*header, ""]
+            what = "and is read as the names of the rows" if named else "and no cells"
+            self.note(f"the {'first' if named else 'last'} column has no name {what}.")
         elif header[-1] == "" and rows and all(len(row) == len(header) - 1 for row in rows):
             header = header[:-1]
         names, changed = unique_names(header)
@@ -536,18 +529,19 @@ class _Table:
         return names, start + 1
 
 
+def _ragged(bad: list[Any]) -> str:
+    """Say what is wrong with the first row that has a wrong number of cells."""
+    n_found, n_expected = bad[0].actual_columns, bad[0].expected_columns
+    return f"line {bad[0].number} has {n_found} cells, the header has {n_expected}"
+
+
 def _find_codec(name: str) -> codecs.CodecInfo | None:
     """Return the codec of UTF-8 in which other bytes are Windows-1252."""
     if name != _CP1252:
         return None
     utf8 = codecs.lookup("utf-8")
-    decoder = functools.partial(codecs.getincrementaldecoder("utf-8"), _CP1252)
-    return codecs.CodecInfo(
-        utf8.encode,
-        utf8.decode,
-        incrementaldecoder=lambda errors="strict": decoder(),  # type: ignore[arg-type]
-        name=name,
-    )
+    decoder: Any = functools.partial(codecs.getincrementaldecoder("utf-8"), _CP1252)
+    return codecs.CodecInfo(utf8.encode, utf8.decode, incrementaldecoder=decoder, name=name)
 
 
 def _cp1252(error: Any) -> tuple[str, int]:
@@ -639,7 +633,7 @@ def _sniff_delimiter(text: str) -> str:
         if not counts:
             continue
         n_cells, agree = max(counts.items(), key=lambda item: (item[1], item[0]))
-        # A few ragged lines are no sign of another delimiter. Decimal commas split all lines
+        # A few ragged lines do not tell of another delimiter. Decimal commas split all lines
         # except the header.
         score = (round(agree / len(lines), 1), len(lines[0]) == n_cells, n_cells)
         if n_cells > 1 and score > best_score:

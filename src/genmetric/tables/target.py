@@ -146,39 +146,38 @@ def split_target(
     'kind: 2 classes (a, b)'
     """
     frame = _pandas(frame)
-    if column not in frame.columns:
-        near = did_you_mean(column, frame.columns)
-        listed = ", ".join(repr(name) for name in list(frame.columns)[:8])
-        raise TableError(
-            f"there is no column {column!r} (target). {near or f'There are {listed}.'}"
-        )
     if task not in (None, "classification", "regression"):
         raise ValueError(f"task must be 'classification' or 'regression'; got {task!r}.")
+    if column not in frame.columns:
+        near = did_you_mean(column, frame.columns)
+        raise TableError(f"there is no column {column!r} (target). {near}")
     cells = read_cells(frame[column], na_values)
     if not isinstance(cells, Words) and cells.dtype == object:
         raise TableError(f"the target {column!r} contains lists; expected one value per row.")
-    words = as_words(cells)
-    n_present = int((words.codes >= 0).sum())
-    if n_present == 0:
+    counts = as_words(cells).counts
+    if not counts:
         raise TableError(f"the target {column!r} has no values.")
-    numbers, how = _numbers(cells, column, decimal, thousands, task == "regression")
-    is_date = how.get("kind") == "date"
-    chosen = task or ("regression" if is_date or _is_number(numbers) else "classification")
+    decider = Decider(decimal, thousands, str, [])
+    numbers, how = _numbers(decider, cells, task == "regression")
+    distinct, n_each = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
+    mostly_tiny = len(distinct) > 5 and (n_each < TINY_CLASS).mean() > 0.5
+    is_date = "dates" in how and len(distinct) > 2
+    is_number = len(distinct) > MOST_CLASSES or mostly_tiny or is_date
+    chosen: Task = task or ("regression" if is_number else "classification")
     target = Target(column, chosen, na_values=tuple(na_values), column=how)
     if chosen == "regression":
-        target = _regression(target, numbers, n_present, task, is_date)
+        target = _regression(target, distinct, int(n_each.sum()), counts.total(), task)
     else:
-        target = _classification(target, words, numbers, task)
+        is_whole = n_each.sum() == counts.total() and (distinct % 1 == 0).all()
+        target = _classification(target, distinct if is_whole else None, counts, task)
     y, present = target.read(frame)
-    target = replace(target, n_missing=int((~present).sum()))
-    if target.n_missing:
+    n_missing = int((~present).sum())
+    if n_missing:
         first = row_label(frame, int(np.argmin(present)))
-        note = (
-            f"1 row has no target {column!r} and is not used ({first})."
-            if target.n_missing == 1
-            else f"{target.n_missing} rows have no target {column!r} and are not used (first: {first})."
-        )
-        target = replace(target, notes=(note, *target.notes))
+        note = f"{n_missing} rows have no target {column!r} and are not used (first: {first})."
+        if n_missing == 1:
+            note = f"1 row has no target {column!r} and is not used ({first})."
+        target = replace(target, n_missing=n_missing, notes=(note, *target.notes))
     X = frame.drop(columns=column)
     return (X if present.all() else X[present]), y, target
 
@@ -187,111 +186,72 @@ def _pandas(frame: Any) -> Any:
     return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
 
 
-def _numbers(
-    cells: Any, name: str, decimal: str | None, thousands: str | None, asked: bool
-) -> tuple[AnyArray, dict[str, Any]]:
+def _numbers(decider: Decider, cells: Any, asked: bool) -> tuple[AnyArray, dict[str, Any]]:
     """Return the target as numbers, NaN where it is none, and how cells are read as numbers.
 
     All cells must be numbers or dates, unless numbers are asked for.
     """
-    decider = Decider(decimal, thousands, str, [])
-    how = decider.decide(name or "target", cells, "number" if asked or _is_numeric(cells) else "")
-    nothing: AnyArray = np.full(
-        len(cells.codes) if isinstance(cells, Words) else len(cells), np.nan
-    )
-    if how["kind"] not in ("number", "date") or how.get("length"):
-        return nothing, {}
-    if how["kind"] == "date":
-        how = {**how, "parts": ["days"]}
-        if how["dates"] and not any("%d" in f or f == "ISO8601" for f in how["dates"]):
-            return nothing, {}
+    how = decider.decide("target", cells)
+    if how["kind"] not in ("number", "date"):
+        how = decider.decide("target", cells, "number")
+    if how["kind"] not in ("number", "date") or how.get("length", 1) > 1:
+        return np.empty(0), {}
+    how |= {"parts": ["days"], "dtype": "float64"}
     numbers, unreadable = to_numbers(cells, how)
-    if unreadable.any() and not asked:
-        return nothing, {}
-    return numbers[:, 0], {**how, "dtype": "float64"}
-
-
-def _is_numeric(cells: Any) -> bool:
-    return not isinstance(cells, Words) and cells.dtype.kind == "f"
-
-
-def _is_number(numbers: AnyArray) -> bool:
-    """Return whether numbers are a quantity rather than codes of classes."""
-    _, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
-    mostly_tiny = len(counts) > 5 and (counts < TINY_CLASS).mean() > 0.5
-    return len(counts) > MOST_CLASSES or mostly_tiny
+    usable = asked or not unreadable.any()
+    return (numbers[:, 0], how) if usable else (np.empty(0), {})
 
 
 def _regression(
-    target: Target, numbers: AnyArray, n_present: int, task: str | None, is_date: bool
+    target: Target, distinct: AnyArray, n_known: int, n_present: int, task: str | None
 ) -> Target:
     """Say why the target is a number."""
-    known = numbers[np.isfinite(numbers)]
-    distinct = np.unique(known)
-    if len(known) == 0:
-        raise TableError(
-            f"the target {target.name!r} contains text and cannot be read as a number "
-            "(--task classification)."
-        )
     if len(distinct) < 3:
-        listed = " and ".join(f"{value:g}" for value in distinct)
+        found = " and ".join(f"{value:g}" for value in distinct) or "no number"
         raise TableError(
-            f"the target {target.name!r} has too few distinct values for a number ({listed}); at "
-            "least 3 are required (--task classification)."
+            f"the target {target.name!r} needs at least 3 different numbers; found {found}. Are they "
+            "classes (--task classification)?"
         )
-    reason = f"a number, {len(distinct)} distinct values in {len(known)} rows"
+    reason = f"a number, {len(distinct)} distinct values in {n_known} rows"
     if task is None:
         reason += " (--task classification to predict them as classes)"
-    notes = ("dates are predicted as days since 1970.",) if is_date else ()
-    n_bad = n_present - len(known)
-    if n_bad:
-        notes += (f"{n_bad} cells of the target {target.name!r} are not numbers.",)
-    return replace(target, reason=reason, notes=notes)
+    notes = ["dates are predicted as days since 1970."] if "dates" in target.column else []
+    if n_known < n_present:
+        notes.append(f"target {target.name!r}: {n_present - n_known} cells are not numbers.")
+    return replace(target, reason=reason, notes=tuple(notes))
 
 
-def _classification(target: Target, words: Words, numbers: AnyArray, task: str | None) -> Target:
+def _classification(
+    target: Target, whole: AnyArray | None, counts: Counter[str], task: str | None
+) -> Target:
     """Name the classes, and join those that differ in case only."""
-    counts = words.counts
     usual: dict[str, str] = {}
     for text, _ in counts.most_common():
         usual.setdefault(text.casefold(), text)
     # Single letters in both cases may be different classes.
     join = len(counts) <= 4 or any(len(text) > 1 for text in counts)
     spelling = {t: usual[t.casefold()] for t in counts if join and usual[t.casefold()] != t}
-    merged: Counter[str] = Counter()
-    for text, n in counts.items():
-        merged[spelling.get(text, text)] += n
-    names, n_rows = sorted(merged), merged.total()
-    if len(names) == 1:
+    classes: list[Any] = sorted(set(counts) - set(spelling))
+    n_rows = counts.total()
+    if len(classes) == 1:
         raise TableError(
-            f"the target {target.name!r} contains a single class, {names[0][:40]!r}; at least two are "
-            "required."
+            f"the target {target.name!r} has one class, {classes[0][:40]!r}; at least two are required."
         )
-    if len(names) > n_rows / 2 and n_rows > 10 and task is None:
+    if len(classes) > n_rows / 2 and n_rows > 10 and task is None:
         raise TableError(
-            f"the target {target.name!r} has {len(names)} distinct values in {n_rows} rows, so it "
-            "looks like an identifier. Choose a column of classes, or say that they are numbers "
-            "(--task regression)."
+            f"the target {target.name!r} has {len(classes)} distinct values in {n_rows} rows, so it "
+            "looks like an identifier. Choose a column of classes or numbers (--task regression)."
         )
-    known = numbers[np.isfinite(numbers)]
-    whole = len(known) == n_rows and (known == np.floor(known)).all()
-    classes: list[Any] = np.unique(known).astype(np.int64).tolist() if whole else names
-    if names == ["False", "True"]:
+    column = {}
+    if whole is not None and "dates" not in target.column:
+        classes, column = whole.astype(int).tolist(), {**target.column, "dtype": "int64"}
+    elif classes == ["False", "True"]:
         classes = [False, True]
-    shown = ", ".join(str(name)[:20] for name in classes[:8]) + (", ..." if classes[8:] else "")
+    shown = ", ".join(str(name)[:20] for name in classes[:8]) + ", ..." * bool(classes[8:])
     reason = f"{len(classes)} classes ({shown})"
-    if task is None and len(known):
+    if task is None and column:
         reason += " (--task regression to predict them as numbers)"
-    notes = ()
-    if spelling:
-        listed = ", ".join(f"{t!r} as {s!r}" for t, s in list(spelling.items())[:4])
-        notes = (f"classes of the target {target.name!r} that differ in case are one: {listed}.",)
-    column = {**target.column, "dtype": "int64"} if whole else {}
-    return replace(
-        target,
-        reason=reason,
-        classes=tuple(classes),
-        notes=notes,
-        spelling=spelling,
-        column=column,
-    )
+    listed = ", ".join(f"{t!r} as {s!r}" for t, s in list(spelling.items())[:4])
+    notes = [f"classes of {target.name!r} that differ in case are one: {listed}."] if listed else []
+    target = replace(target, reason=reason, classes=tuple(classes), notes=tuple(notes))
+    return replace(target, spelling=spelling, column=column)

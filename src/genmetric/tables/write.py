@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from genmetric._atomic import replacing
 from genmetric._text import import_optional
+from genmetric.files import write_atomically
 from genmetric.tables import TableError
 
 #: Endings of files that can be written, and their formats.
@@ -94,7 +94,7 @@ def write_table(frames: Any, path: Any, *, format: str | None = None) -> None:
         _write(batches, path, format or "csv")
         return
     format = format or output_format(path)
-    with replacing(path) as file:
+    with write_atomically(path) as file:
         if os.fspath(path).lower().endswith(".gz"):
             with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as zipped:
                 _write(batches, zipped, format)
@@ -126,16 +126,15 @@ def _write_arrow(batches: Iterator[Any], file: Any, format_: str) -> None:
     """Write batches as Parquet or Arrow; the first settles the types of the columns."""
     pa = import_optional("pyarrow", "cli")
     parquet = import_optional("pyarrow.parquet", "cli")
-    writer = None
+    writer, schema = None, None
     stream = pa.PythonFile(file, "w")
     try:
         for frame in batches:
-            schema = None if writer is None else writer.schema
             table = pa.Table.from_pandas(frame, schema, preserve_index=False)
             if writer is None:
                 make = parquet.ParquetWriter if format_ == "parquet" else pa.ipc.new_file
-                writer = make(stream, table.schema)
-                writer.schema = table.schema
+                schema = table.schema
+                writer = make(stream, schema)
             writer.write_table(table)
     finally:
         if writer is not None:

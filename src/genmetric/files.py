@@ -1,0 +1,360 @@
+"""Model files, written by skops: fitted estimators as arrays and JSON, without code."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import stat
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from genmetric._text import import_optional, readable_bytes
+from genmetric._typing import AnyArray
+
+__all__ = ["TRUSTED_TYPES", "ModelFileError", "export_map", "load", "save"]
+
+#: Types of genmetric that a model file may contain, for ``skops.io.load(path, trusted=...)``. Other
+#: types are those of scikit-learn and NumPy that skops trusts itself.
+TRUSTED_TYPES = [
+    *(
+        f"genmetric.density.{name}"
+        for name in (
+            "coordinates.Coordinates",
+            "gaussian.ClassGaussians",
+            "gaussian.GaussianDensity",
+            "gaussian.GaussianModel",
+            "gaussian.SeparateModels",
+            "low_rank.LowRankGaussians",
+            "mixture.GaussianMixtureModel",
+            "statistics.ClassStatistics",
+        )
+    ),
+    *(
+        f"genmetric.learners.{name}"
+        for name in (
+            "embedding.EmbeddingAdapter",
+            "generative.GenerativeMetric",
+            "generative_cv.GenerativeMetricCV",
+            "lmnn.LMNN",
+            "mlkr.MLKR",
+            "pairs.PairClassifier",
+            "regression.GenerativeRegressionMetric",
+            "regression.GenerativeRegressionMetricCV",
+            "streaming.ClassStream",
+            "streaming.Reservoir",
+            "weights.GaussianMixtureWeights",
+            "weights.KernelDensityWeights",
+        )
+    ),
+    *(
+        f"genmetric.{name}"
+        for name in (
+            "cluster.MetricKMeans",
+            "kernels.classifier.SimpleMKLClassifier",
+            "kernels.regional.RegionalKernels",
+            "neighbors.energy.EnergyClassifier",
+            "neighbors.kernel_regression.KernelRegressor",
+            "neighbors.local.LocalMetricClassifier",
+            "tables.encoder.TableEncoder",
+        )
+    ),
+]
+
+#: The member of the archive with the metadata, next to those of skops.
+_METADATA = "genmetric.json"
+
+
+class ModelFileError(ValueError):
+    """A file that is not a model file of genmetric, or is damaged, or has types not trusted."""
+
+
+def save(
+    estimator: Any, path: str | os.PathLike[str], *, metadata: dict[str, Any] | None = None
+) -> None:
+    """Save an estimator, fitted or not, in a model file.
+
+    The file is a skops archive of arrays and JSON. It contains no code, and :func:`load` runs none.
+    It is written under a temporary name and renamed when complete: after an error an existing file
+    is unchanged. Nearest-neighbour estimators of scikit-learn are saved with the brute search, so
+    that a file holds no search trees.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator of genmetric or scikit-learn, or a pipeline of them. A metric fitted by
+        `partial_fit` can be loaded and trained or merged further.
+    path : str or path-like
+        The file to write; no suffix is added.
+    metadata : dict, default=None
+        Values that JSON can represent, for your own use.
+
+    Raises
+    ------
+    TypeError
+        If the estimator contains something that a model file cannot hold, such as a function.
+
+    Examples
+    --------
+    >>> import genmetric
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = genmetric.GenerativeMetric().fit(X, y)
+    >>> path = getfixture("tmp_path") / "iris.skops"
+    >>> genmetric.save(model, path)
+    >>> bool((genmetric.load(path).transform(X) == model.transform(X)).all())
+    True
+    """
+    sio = import_optional("skops.io", "files")
+    content = io.BytesIO(sio.dumps(_with_brute_search(estimator)))
+    untrusted = set(sio.get_untrusted_types(data=content.getvalue())) - set(TRUSTED_TYPES)
+    if untrusted or isinstance(estimator, type):
+        found = ", ".join(sorted(untrusted)) or "a class, not an instance of it"
+        raise TypeError(
+            f"A model file holds estimators of genmetric and scikit-learn; got {found}. Save the "
+            "estimator without it."
+        )
+    facts = {"genmetric": version("genmetric"), "metadata": metadata or {}}
+    with zipfile.ZipFile(content, "a") as archive:
+        archive.writestr(_METADATA, json.dumps(facts))
+    with write_atomically(path) as file:
+        file.write(content.getvalue())
+
+
+def load(
+    path: str | os.PathLike[str], *, return_metadata: bool = False, max_bytes: int = 2**31
+) -> Any:
+    """Load the estimator of a model file.
+
+    No code of the file runs and nothing is fitted: types that are not trusted are refused by name
+    before anything is built. Files depend on the version of scikit-learn that wrote them. A file of
+    2 GB may take several times as much memory: load large files only from people you trust.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file written by :func:`save`.
+    return_metadata : bool, default=False
+        Whether to return the metadata that was saved too.
+    max_bytes : int, default=2**31
+        Larger files are refused. Raise it for larger models.
+
+    Returns
+    -------
+    estimator : estimator
+        It predicts and transforms as the saved one did. `n_jobs` is None, so that a file does not
+        decide how many processes start.
+    metadata : dict
+        Only if `return_metadata` is True.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, too large, not a model file, or contains types that are not trusted.
+    OSError
+        If the file cannot be read.
+    """
+    sio = import_optional("skops.io", "files")
+    name = os.fspath(path)
+    with Path(name).open("rb") as file:
+        try:
+            metadata = _check_archive(file, max_bytes)
+            file.seek(0)
+            estimator = sio.load(file, trusted=TRUSTED_TYPES)
+            _check_estimators(estimator)
+        except ModelFileError as error:
+            raise ModelFileError(f"{name}: {error}") from error
+        except Exception as error:  # whatever a damaged file makes skops, zipfile or NumPy raise
+            text = " ".join(str(error).split())[:300] or type(error).__name__
+            raise ModelFileError(
+                f"{name} is not a model file of genmetric, or it is damaged: {text}"
+            ) from error
+    return (estimator, metadata) if return_metadata else estimator
+
+
+def _check_archive(file: BinaryIO, max_bytes: int) -> dict[str, Any]:
+    """Raise if an archive declares more than it should hold; return its metadata."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        total = sum(member.file_size for member in members)
+        if total > max_bytes:
+            raise ModelFileError(
+                f"the model takes {readable_bytes(total)}, more than max_bytes="
+                f"{readable_bytes(max_bytes)}. Pass a larger max_bytes if you trust the file."
+            )
+        # Files that we write are not compressed, so they are as large as what they hold.
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ModelFileError("compressed members are not supported. Save the model again.")
+        if archive.getinfo("schema.json").file_size > 2**25 or len(members) > 100_000:
+            raise ModelFileError("the file describes too many objects for a model.")
+        facts = json.loads(archive.read(_METADATA))
+    metadata: dict[str, Any] = facts["metadata"]
+    return metadata
+
+
+def _objects(root: Any) -> Iterator[Any]:
+    """Yield an object and what it contains, each once, however often it is referred to."""
+    waiting, seen = [root], {id(root)}
+    while waiting:
+        found = waiting.pop()
+        yield found
+        inside: list[Any] = []
+        if isinstance(found, dict):
+            inside = list(found.values())
+        elif isinstance(found, list | tuple | set):
+            inside = list(found)
+        elif hasattr(found, "__dict__") and not isinstance(found, type):
+            inside = list(vars(found).values())
+        for item in inside:
+            if not isinstance(item, str | int | float | bool | None) and id(item) not in seen:
+                seen.add(id(item))
+                waiting.append(item)
+
+
+def _check_estimators(root: Any) -> None:
+    """Raise on loaded objects that would run code or answer wrongly when they are used."""
+    if not hasattr(root, "get_params"):
+        raise ModelFileError(f"expected an estimator; got {type(root).__name__}.")
+    for found in _objects(root):
+        if not hasattr(found, "get_params"):
+            continue
+        name, state = type(found).__name__, vars(found)
+        # joblib.Memory unpickles what its folder holds, and HTML hooks reach a notebook unescaped.
+        hooks = [key for key in state if "doc_link" in key or key.startswith(("_repr", "__"))]
+        if state.get("memory") is not None or hooks:
+            raise ModelFileError(f"{name} has {hooks or ['memory']}, which a model may not set.")
+        if "n_jobs" in state:
+            found.n_jobs = None
+        factor, n_features = state.get("components_"), state.get("n_features_in_")
+        if type(found).__module__.startswith("genmetric.") and factor is not None:
+            shape: tuple[int, ...] = getattr(factor, "shape", ())
+            if len(shape) != 2 or shape[1] != n_features or not np.isfinite(factor).all():
+                raise ModelFileError(f"components_ of {name} does not fit its features.")
+
+
+def _with_brute_search(estimator: Any) -> Any:
+    """Return the estimator, or a copy in which nearest-neighbour searches have no trees."""
+    if any(getattr(found, "_tree", None) is not None for found in _objects(estimator)):
+        estimator = deepcopy(estimator)
+        for found in _objects(estimator):
+            if getattr(found, "_tree", None) is not None:
+                found._tree, found._fit_method, found.algorithm = None, "brute", "brute"
+    return estimator
+
+
+@contextmanager
+def write_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a new binary file that replaces `path` if the block succeeds.
+
+    It is written under a temporary name in the same directory, flushed to disk and renamed. After
+    an error the temporary file is removed and an existing file keeps its content. Permissions and
+    group are those of the file that is replaced.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name[:100]}-{secrets.token_hex(8)}.tmp")
+    try:
+        old = target.stat() if target.exists() else None
+        if old is not None and not stat.S_ISREG(old.st_mode):
+            raise OSError(f"{os.fspath(path)} is not a regular file. Choose another name.")
+        with temporary.open("xb") as file:
+            if old is not None:
+                with suppress(OSError, AttributeError):
+                    os.chown(temporary, -1, old.st_gid)
+                temporary.chmod(stat.S_IMODE(old.st_mode))
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def export_map(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write the linear map of a fitted estimator to a .npy or .safetensors file.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted metric, an :class:`~genmetric.EmbeddingAdapter`, or a pipeline of linear steps that
+        ends in a metric.
+    path : str or path-like
+        The file. Its extension selects the format:
+
+        - ``.npy``: the matrix W of the map z = W x, of shape (n_components, n_features). Maps with
+          an offset or with scaling to unit length are refused.
+        - ``.safetensors`` (``pip install "genmetric[torch]"``): the tensors "weight" and, if the
+          map has an offset, "bias", which are the names of :class:`torch.nn.Linear`. The metadata
+          "normalize" is "true" if inputs and outputs have to be scaled to unit length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.files import export_map
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = GenerativeMetric().fit(X, y)
+    >>> path = getfixture("tmp_path") / "map.npy"
+    >>> export_map(metric, path)
+    >>> bool(np.array_equal(X @ np.load(path).T, metric.transform(X)))
+    True
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".npy", ".safetensors"):
+        raise ValueError(
+            f"path must end in .npy or .safetensors; got {os.fspath(path)!r}. Use genmetric.save "
+            "to write the whole estimator."
+        )
+    weight, bias, normalize = _affine_map(estimator)
+    if suffix == ".npy" and (bias is not None or normalize):
+        raise ValueError(
+            f"A .npy file holds one matrix, but the map of {type(estimator).__name__} also has an "
+            "offset or scales vectors to unit length. Use a path that ends in .safetensors."
+        )
+    if suffix == ".npy":
+        buffer = io.BytesIO()
+        np.save(buffer, weight, allow_pickle=False)
+        content = buffer.getvalue()
+    else:
+        tensors = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
+        tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+        metadata = {"format": "pt", "normalize": "true" if normalize else "false"}
+        content = import_optional("safetensors.numpy", "torch").save(tensors, metadata=metadata)
+    with write_atomically(path) as file:
+        file.write(content)
+
+
+def _affine_map(estimator: Any) -> tuple[AnyArray, AnyArray | None, bool]:
+    """Return matrix, offset or None, and whether vectors are scaled to unit length."""
+    # Imported here, so that importing this module does not import scikit-learn.
+    from sklearn.utils.validation import check_is_fitted
+
+    from genmetric.inspection import linear_map
+    from genmetric.learners import EmbeddingAdapter, LinearMapMixin
+
+    check_is_fitted(estimator)
+    if isinstance(estimator, EmbeddingAdapter):
+        return estimator.components_, estimator.bias_, bool(estimator.normalize)
+    if isinstance(estimator, LinearMapMixin):
+        return estimator.components_, None, False
+    found = linear_map(estimator)
+    if found.preprocessing:
+        steps = ", ".join(type(step).__name__ for step in found.preprocessing)
+        raise ValueError(
+            f"{type(estimator).__name__} has steps that are not linear ({steps}). Export the "
+            "metric, its last step, and apply these steps before it, or use genmetric.save."
+        )
+    return found.matrix, found.offset if np.any(found.offset != 0) else None, False

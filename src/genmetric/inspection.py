@@ -1,0 +1,833 @@
+"""What a learned metric measures: its linear map, its features, and neighbours with reasons."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import entr
+from sklearn.base import is_clusterer
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from genmetric._neighbors import nearest_neighbors
+from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._validation import check_count
+from genmetric.kernels import RegionalKernels, SimpleMKLClassifier
+from genmetric.learners.mahalanobis import MahalanobisMixin
+from genmetric.neighbors import LocalMetricClassifier
+
+__all__ = [
+    "LearnedMetric",
+    "LinearMap",
+    "NeighborExplanation",
+    "effective_rank",
+    "explain_neighbors",
+    "feature_contributions",
+    "learned_metric",
+    "linear_map",
+    "map_samples",
+    "metric_transformer",
+    "nearest_in_batches",
+    "pair_contributions",
+]
+
+# The transformer inside an estimator
+
+
+def metric_transformer(estimator: Any) -> Any:
+    """Return the fitted transformer after which Euclidean distance is that of the estimator.
+
+    Parameters
+    ----------
+    estimator : object
+        A fitted transformer; a fitted pipeline, with or without a predictor as last step; a fitted
+        search such as :class:`~sklearn.model_selection.GridSearchCV`; or a predictor such as
+        :class:`genmetric.EnergyClassifier` that holds a fitted transformer.
+
+    Returns
+    -------
+    object
+        A fitted transformer or pipeline of transformers; a clusterer with ``components_`` is
+        returned as it is.
+
+    Raises
+    ------
+    TypeError
+        If the estimator has no metric, or more than one.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.inspection import metric_transformer
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(GenerativeMetric(), KNeighborsClassifier()).fit(X, y)
+    >>> type(metric_transformer(model)).__name__
+    'GenerativeMetric'
+    """
+    steps = _steps(estimator)
+    if not steps:
+        raise TypeError(
+            f"{type(estimator).__name__} has not learned a metric. Pass a transformer such as "
+            "GenerativeMetric or LMNN, or a pipeline that contains one."
+        )
+    if len(steps) == 1:
+        return steps[0]
+    return Pipeline([(f"step{number}", step) for number, step in enumerate(steps)])
+
+
+def _steps(estimator: Any) -> list[Any]:
+    """List the fitted transformers that lead from samples to the learned space."""
+    if estimator is None or isinstance(estimator, str):  # "passthrough"
+        return []
+    if isinstance(estimator, FrozenEstimator):
+        return _steps(estimator.estimator)
+    check_is_fitted(estimator)
+    if isinstance(estimator, LocalMetricClassifier | SimpleMKLClassifier | RegionalKernels):
+        raise TypeError(
+            f"{type(estimator).__name__} uses more than one metric, so no single matrix describes "
+            "its distances. Pass an estimator with one metric, such as GenerativeMetric or LMNN, "
+            "or a pipeline that contains one."
+        )
+    if isinstance(estimator, Pipeline):
+        return [part for _, step in estimator.steps for part in _steps(step)]
+    if hasattr(estimator, "transform") or _factor(estimator) is not None:
+        return [estimator]
+    for name in ("best_estimator_", "metric_estimator_", "metric_"):
+        held = getattr(estimator, name, None)
+        if hasattr(held, "transform") or isinstance(held, Pipeline):
+            return _steps(held)
+    return []  # a predictor behind the map
+
+
+def _factor(step: Any) -> FloatArray | None:
+    """Return the matrix of a step whose distance is that of its `components_`, or None."""
+    factor = getattr(step, "components_", None)
+    matrix = isinstance(factor, np.ndarray) and factor.ndim == 2
+    if matrix and (isinstance(step, MahalanobisMixin) or is_clusterer(step)):
+        return np.asarray(factor, float)
+    return None
+
+
+def _apply(step: Any, X: Any) -> FloatArray:
+    """Apply one fitted transformer, without warnings about feature names."""
+    factor = _factor(step)
+    if factor is not None and is_clusterer(step):
+        # transform of a clusterer returns distances to the centres.
+        return np.asarray(check_array(X, dtype=np.float64) @ factor.T)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X (does not have valid|has) feature names", UserWarning)
+        Z = step.transform(X)
+    return np.asarray(Z.toarray() if hasattr(Z, "toarray") else Z, dtype=float)
+
+
+def map_samples(estimator: Any, X: ArrayLike) -> FloatArray:
+    """Apply the map of a fitted estimator, which need not be linear.
+
+    Parameters
+    ----------
+    estimator : object
+        Any fitted estimator that :func:`metric_transformer` accepts.
+    X : array-like of shape (n_samples, n_features)
+        Samples, in the form the estimator was fitted on.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_components)
+        Mapped samples, whose Euclidean distances are the distances of the estimator.
+
+    Examples
+    --------
+    >>> from genmetric import EnergyClassifier, GenerativeMetric
+    >>> from genmetric.inspection import map_samples
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> map_samples(EnergyClassifier(GenerativeMetric()).fit(X, y), X).shape
+    (150, 4)
+    """
+    metric_transformer(estimator)  # raises without a metric
+    for step in _steps(estimator):
+        X = _apply(step, X)
+    return np.asarray(X, float)
+
+
+# The linear map
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    r"""An affine map :math:`z = A (x - c) + A c + b` from features to the learned space.
+
+    The map of a pipeline starts behind its last nonlinear step: the features of a table with
+    categories are its encoded columns. :meth:`transform` applies the steps before the map too.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n_components, n_features)
+        The matrix A; the metric in the units of the features is ``matrix.T @ matrix``.
+    center : ndarray of shape (n_features,)
+        A point c within the training data. Differences from it are accurate even if the features
+        are far from zero.
+    image : ndarray of shape (n_components,)
+        The transformed center, A c + b.
+    feature_names_in, feature_names_out : tuple of str
+        Names of the features that the matrix applies to, and of the transformed ones.
+    columns : tuple of str
+        The column of the table that each feature was made of; the feature itself without a table.
+    preprocessing : tuple of transformers
+        The fitted steps that turn input samples into the features; empty for a map that starts at
+        the input.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.inspection import linear_map
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X, y)
+    >>> found = linear_map(model)
+    >>> bool(np.allclose(X @ found.matrix.T + found.offset, model.transform(X)))
+    True
+    """
+
+    matrix: FloatArray
+    center: FloatArray
+    image: FloatArray
+    feature_names_in: tuple[str, ...]
+    feature_names_out: tuple[str, ...]
+    columns: tuple[str, ...]
+    preprocessing: tuple[Any, ...] = ()
+
+    @property
+    def offset(self) -> FloatArray:
+        """The constant b of z = A x + b, shape (n_components,)."""
+        return np.asarray(self.image - self.matrix @ self.center)
+
+    @property
+    def metric(self) -> FloatArray:
+        """The metric M = AᵀA in the units of the features, shape (n_features, n_features)."""
+        return np.asarray(self.matrix.T @ self.matrix)
+
+    def prepare(self, X: Any) -> FloatArray:
+        """Turn input samples into the features of the map, shape (n_samples, n_features)."""
+        for step in self.preprocessing:
+            X = _apply(step, X)
+        features = check_array(X, dtype=np.float64)
+        if features.shape[1] != self.matrix.shape[1]:
+            raise ValueError(
+                f"X has {features.shape[1]} features, but the map expects {self.matrix.shape[1]}."
+            )
+        return np.asarray(features)
+
+    def map_features(self, features: FloatArray) -> FloatArray:
+        """Apply the matrix to features that :meth:`prepare` returned."""
+        return np.asarray((features - self.center) @ self.matrix.T + self.image)
+
+    def transform(self, X: Any) -> FloatArray:
+        """Map input samples to the learned space, shape (n_samples, n_components)."""
+        return self.map_features(self.prepare(X))
+
+
+def linear_map(
+    estimator: Any, X: ArrayLike | None = None, *, feature_names: Sequence[Any] | None = None
+) -> LinearMap:
+    """Return the linear map of a fitted estimator or pipeline.
+
+    The maps of the linear steps at the end of a pipeline are multiplied. Steps before the last
+    nonlinear one (an encoder of categories, an imputer) are kept as `preprocessing`.
+
+    Parameters
+    ----------
+    estimator : object
+        A fitted linear transformer; a fitted pipeline that ends with linear transformers, with or
+        without a predictor behind them; a fitted search over one of these; or a predictor that
+        holds a fitted transformer.
+    X : array-like of shape (n_samples, n_features), default=None
+        Samples. They set the point and the step lengths at which unknown transformers are
+        evaluated, which matters if the features are far from zero or of extreme scale.
+    feature_names : sequence of length n_features, default=None
+        Names of the features of the map. By default those of the fit or of `X`, otherwise x0,
+        x1, ...
+
+    Returns
+    -------
+    LinearMap
+        The map.
+
+    Raises
+    ------
+    TypeError
+        If the estimator has no metric, or the last transformer is not linear.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.inspection import linear_map
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = make_pipeline(GenerativeMetric(n_components=2), KNeighborsClassifier()).fit(X, y)
+    >>> found = linear_map(model)
+    >>> found.matrix.shape, found.feature_names_out
+    ((2, 4), ('generativemetric0', 'generativemetric1'))
+    """
+    metric_transformer(estimator)  # raises without a metric
+    steps = _steps(estimator)
+    inputs = _step_inputs(steps, X)
+    first, composed = len(steps), None
+    while first > 0:
+        part = _affine(steps[first - 1], inputs[first - 1])
+        if part is None:
+            break
+        composed = part if composed is None else _compose(part, composed)
+        first -= 1
+    if composed is None:
+        raise TypeError(
+            f"{type(steps[-1]).__name__} is not linear, so no matrix describes its distances. Pass "
+            "a linear transformer, or a pipeline that ends with linear ones."
+        )
+    matrix, center, image = composed
+    names = _input_names(feature_names, steps[: first + 1], first, X, matrix.shape[1])
+    columns = getattr(steps[first - 1], "feature_columns_", names) if first else names
+    out = _names_out(steps[-1], None)
+    out = out if len(out) == len(matrix) else tuple(f"z{i}" for i in range(len(matrix)))
+    preprocessing = tuple(steps[:first])
+    return LinearMap(matrix, center, image, names, out, tuple(map(str, columns)), preprocessing)
+
+
+def _compose(
+    first: tuple[FloatArray, FloatArray, FloatArray],
+    second: tuple[FloatArray, FloatArray, FloatArray],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Multiply two maps (matrix, center, image), the first applied first."""
+    matrix, center, image = second
+    return matrix @ first[0], first[1], matrix @ (first[2] - center) + image
+
+
+def _affine(step: Any, X: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """Return matrix, center and image of the map of a transformer; None if it is not linear."""
+    factor = _factor(step)
+    if factor is not None:
+        return factor, np.zeros(factor.shape[1]), np.zeros(len(factor))
+    # The columns of a table are not features of the metric; the encoded columns are.
+    if isinstance(step, ColumnTransformer | FeatureUnion) or hasattr(step, "feature_columns_"):
+        return None
+    if isinstance(step, StandardScaler):  # exact, however far from zero the features are
+        n = step.n_features_in_
+        center = _attribute(step, ("mean_",) if step.with_mean else (), np.zeros(n))
+        return np.diag(1 / _attribute(step, ("scale_",), np.ones(n))), center, np.zeros(n)
+    try:
+        return _evaluate(step, X)
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError):
+        return None
+
+
+def _evaluate(step: Any, X: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """Evaluate a transformer at a center and one step along each feature; None if not linear."""
+    n = int(step.n_features_in_)
+    if X is None:
+        center = _attribute(step, ("mean_", "center_", "xbar_"), np.zeros(n))
+        lengths, checks = np.ones(n), []
+    else:
+        center, lengths, checks = X.mean(axis=0), feature_scales(X), [X[:50]]
+        lengths[lengths == 0] = 1.0
+    points = np.vstack([center + lengths / 2, center - lengths, *checks])
+    found = _apply(step, np.vstack([center, center + np.diag(lengths), points]))
+    # An imputer is the identity on finite values only.
+    imputes = get_tags(step).input_tags.allow_nan and bool(
+        np.isfinite(_apply(step, np.full((1, n), np.nan))).all()
+    )
+    if found.ndim != 2 or imputes or hasattr(step, "categories_"):
+        return None
+    image, moved, checked = found[0], (found[1 : n + 1] - found[0]).T, found[n + 1 :]
+    steps = (points - center) / lengths
+    size = (np.abs(steps) @ np.abs(moved).T + np.abs(image)).max(initial=0.0)
+    if not np.abs(checked - image - steps @ moved.T).max(initial=0.0) <= 1e-6 * size:
+        return None
+    return moved / lengths, center, image
+
+
+def _attribute(step: Any, names: Sequence[str], default: FloatArray) -> FloatArray:
+    """Return the first of some fitted attributes that has a number per feature."""
+    values = (getattr(step, name, None) for name in names)
+    fits = (v for v in values if isinstance(v, np.ndarray) and v.shape == default.shape)
+    return np.asarray(next(fits, default), float)
+
+
+def _step_inputs(steps: Sequence[Any], X: ArrayLike | None) -> list[FloatArray | None]:
+    """Return the input of each step, None for those that are not numeric."""
+    inputs: list[FloatArray | None] = [None] * len(steps)
+    current: Any = X
+    for number, step in enumerate(steps):
+        if X is None:
+            break
+        with suppress(TypeError, ValueError):
+            inputs[number] = np.asarray(check_array(current, dtype=np.float64))
+        if step is not steps[-1]:
+            current = _apply(step, current)
+    return inputs
+
+
+def _input_names(
+    names: Sequence[Any] | None, steps: Sequence[Any], first: int, X: Any, n: int
+) -> tuple[str, ...]:
+    """Return the names of the features of a map that starts at step `first`."""
+    found: Any = names
+    if found is None and first == 0:
+        found = getattr(steps[0], "feature_names_in_", getattr(X, "columns", None))
+    elif found is None:
+        for step in steps[:first]:
+            found = _names_out(step, found) or None
+        found = found if found is not None and len(found) == n else None
+    if found is None:
+        return tuple(f"x{i}" for i in range(n))
+    if len(found) != n:
+        raise ValueError(f"feature_names has {len(found)} names for {n} features.")
+    return tuple(str(name) for name in found)
+
+
+def _names_out(step: Any, names: Any) -> tuple[str, ...]:
+    """Return the names of the transformed features, empty if the step has none."""
+    try:
+        return tuple(str(name) for name in step.get_feature_names_out(names))
+    except (AttributeError, TypeError, ValueError):
+        return ()
+
+
+def feature_scales(X: FloatArray) -> FloatArray:
+    """Return standard deviations; exactly 0 for a feature that is constant up to rounding."""
+    centred = X - X.mean(axis=0)
+    constant = np.abs(centred).max(axis=0) <= 1e-12 * np.abs(X).max(axis=0)
+    return np.where(constant, 0.0, np.sqrt(np.mean(centred**2, axis=0)))
+
+
+# Contributions of features
+
+
+def pair_contributions(differences: ArrayLike, metric: ArrayLike) -> FloatArray:
+    r"""Return the contribution of each feature to squared distances.
+
+    The squared distance of two samples with difference d is :math:`d^T M d = \sum_i d_i (M d)_i`.
+    Feature i contributes :math:`d_i (M d)_i`.
+
+    Parameters
+    ----------
+    differences : array-like of shape (..., n_features)
+        Differences between the samples of each pair.
+    metric : array-like of shape (n_features, n_features)
+        The metric M, in the same units as the differences.
+
+    Returns
+    -------
+    ndarray of shape (..., n_features)
+        Contributions; their sum over the features is the squared distance. A contribution is
+        negative if the differences in other features compensate for that in this one.
+
+    Examples
+    --------
+    >>> from genmetric.inspection import pair_contributions
+    >>> pair_contributions([1.0, 2.0], [[1.0, 0.0], [0.0, 3.0]])
+    array([ 1., 12.])
+    """
+    d = np.asarray(differences, float)
+    return np.asarray(d * (d @ np.asarray(metric, float)))
+
+
+def feature_contributions(
+    estimator: Any,
+    X: ArrayLike | None = None,
+    *,
+    covariance: ArrayLike | None = None,
+    by_column: bool = False,
+) -> Mapping[str, float]:
+    r"""Return the mean share of each feature in the squared distance between two samples.
+
+    Averaged over all pairs of samples, feature i contributes
+    :math:`2 \sum_j M_{ij} C_{ij}` to the squared distance, with M the metric and C the covariance
+    of the features. Its share is
+
+    .. math:: s_i = \sum_j M_{ij} C_{ij} \Big/ \sum_{ij} M_{ij} C_{ij}.
+
+    The shares do not depend on the units of the features. They sum to one, and a share is negative
+    if correlated features compensate for that feature.
+
+    Parameters
+    ----------
+    estimator : object
+        Any fitted estimator that :func:`linear_map` accepts.
+    X : array-like of shape (n_samples, n_features), default=None
+        Samples, in the form the estimator was fitted on.
+    covariance : array-like of shape (n_features, n_features), default=None
+        Covariance C of the features of the map, instead of samples.
+    by_column : bool, default=False
+        Whether to add up the shares of the features that were made of the same column of a table.
+
+    Returns
+    -------
+    dict of str to float
+        Share of each feature or column by name, in their order.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.inspection import feature_contributions
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> shares = feature_contributions(GenerativeMetric().fit(X, y), X)
+    >>> round(sum(shares.values()), 6)
+    1.0
+    """
+    if (X is None) == (covariance is None):
+        raise ValueError("Pass either X or covariance, not both.")
+    into = linear_map(estimator, X)
+    n = into.matrix.shape[1]
+    if X is not None:
+        shares = _mean_shares(into.matrix, into.prepare(X))
+    else:
+        C = np.asarray(covariance, float)
+        if C.shape != (n, n):
+            raise ValueError(
+                f"covariance must have shape {(n, n)}, one row per feature; got {C.shape}."
+            )
+        shares = _normalized((into.metric * C).sum(axis=1))
+    found: dict[str, float] = {}
+    names = into.columns if by_column else into.feature_names_in
+    for name, share in zip(names, shares, strict=True):
+        found[name] = found.get(name, 0.0) + float(share)
+    return found
+
+
+def _mean_shares(matrix: FloatArray, features: FloatArray) -> FloatArray:
+    """Return the mean share of each feature in squared distances, without forming a covariance."""
+    centred = (features - features.mean(axis=0)) * (feature_scales(features) > 0)
+    # (M * C).sum(axis=1), with C = centredᵀ centred / n.
+    return _normalized(np.einsum("ni,ni->i", centred, (centred @ matrix.T) @ matrix))
+
+
+def _normalized(parts: FloatArray) -> FloatArray:
+    """Divide by the sum; zeros if all distances are zero."""
+    total = parts.sum()
+    return np.asarray(parts / total if total > 0 else np.zeros_like(parts))
+
+
+@dataclass(frozen=True)
+class LearnedMetric:
+    """A metric in the coordinates of the features.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (n_features, n_features)
+        The metric M, divided by its mean diagonal, so that the identity is Euclidean distance. If
+        `standardized`, it applies to features divided by their standard deviations.
+    feature_names : tuple of str
+        Names of the features.
+    standardized : bool
+        Whether samples were available to measure features in standard deviations.
+    contributions : ndarray of shape (n_features,) or None
+        Mean share of each feature in the squared distance between two samples, see
+        :func:`feature_contributions`. None if no samples were available.
+
+    Examples
+    --------
+    >>> from genmetric.inspection import learned_metric
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> found = learned_metric(StandardScaler().fit(X), X)
+    >>> round(found.effective_rank, 6)
+    4.0
+    """
+
+    matrix: FloatArray
+    feature_names: tuple[str, ...]
+    standardized: bool
+    contributions: FloatArray | None = None
+
+    @property
+    def eigenvalues(self) -> FloatArray:
+        """Eigenvalues of the matrix in descending order, clipped at 0; shape (n_features,)."""
+        return np.clip(np.linalg.eigvalsh(self.matrix)[::-1], 0.0, None)
+
+    @property
+    def effective_rank(self) -> float:
+        """Number of directions in which the metric measures, see :func:`effective_rank`."""
+        return effective_rank(self.eigenvalues)
+
+
+def effective_rank(eigenvalues: ArrayLike) -> float:
+    r"""Return the number of directions in which a metric measures.
+
+    The exponential of the entropy of the normalised eigenvalues,
+
+    .. math:: \exp\Big(-\sum_i p_i \log p_i\Big), \qquad
+              p_i = \lambda_i / \textstyle\sum_j \lambda_j.
+
+    Parameters
+    ----------
+    eigenvalues : array-like of shape (n_features,)
+        Eigenvalues of the metric; none may be negative.
+
+    Returns
+    -------
+    float
+        Between 1, if a single direction counts, and n_features, if all count equally; 0 if all
+        eigenvalues are zero.
+
+    References
+    ----------
+    .. [1] O. Roy and M. Vetterli, "The effective rank: a measure of effective dimensionality",
+       EUSIPCO 2007.
+
+    Examples
+    --------
+    >>> from genmetric.inspection import effective_rank
+    >>> round(effective_rank([1.0, 1.0, 0.0]), 6)
+    2.0
+    """
+    values = np.asarray(eigenvalues, float)
+    if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(
+            "eigenvalues must be a vector of finite numbers of at least 0; got "
+            f"{np.array2string(values, threshold=5)}."
+        )
+    if not values.any():
+        return 0.0
+    share = values / values.max()
+    return float(np.exp(entr(share / share.sum()).sum()))
+
+
+def learned_metric(
+    estimator: Any, X: ArrayLike | None = None, *, feature_names: Sequence[Any] | None = None
+) -> LearnedMetric:
+    """Return the metric of a fitted estimator in comparable units.
+
+    Parameters
+    ----------
+    estimator : object
+        Any fitted estimator that :func:`linear_map` accepts.
+    X : array-like of shape (n_samples, n_features), default=None
+        Samples, to measure features in standard deviations and to compute contributions. Without
+        them the metric is that of the features in their own units.
+    feature_names : sequence of length n_features, default=None
+        Names of the features of the map; by default those of the fit.
+
+    Returns
+    -------
+    LearnedMetric
+        The metric.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.inspection import learned_metric
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> found = learned_metric(GenerativeMetric(base="pooled").fit(X, y), X)
+    >>> found.feature_names[:2]
+    ('alcohol', 'malic_acid')
+    >>> round(float(found.contributions.sum()), 6)
+    1.0
+    """
+    into = linear_map(estimator, X, feature_names=feature_names)
+    factor, shares = into.matrix, None
+    if X is not None:
+        features = into.prepare(X)
+        factor, shares = factor * feature_scales(features), _mean_shares(into.matrix, features)
+    factor = factor / (np.abs(factor).max(initial=0.0) or 1.0)
+    matrix = factor.T @ factor
+    size = np.trace(matrix) / len(matrix)
+    if not (np.isfinite(matrix).all() and size > 0):
+        raise ValueError("The metric is zero or not finite for these samples.")
+    return LearnedMetric(matrix / size, into.feature_names_in, X is not None, shares)
+
+
+# Neighbours and why
+
+
+@dataclass(frozen=True)
+class NeighborExplanation:
+    """Nearest neighbours of samples and the contribution of each feature to their distances.
+
+    Attributes
+    ----------
+    distances, indices : ndarray of shape (n_queries, n_neighbors)
+        Distances in ascending order, and positions of the neighbours in the reference samples.
+    contributions : ndarray of shape (n_queries, n_neighbors, n_features)
+        Contribution of each feature to the squared distance, see :func:`pair_contributions`.
+    feature_names, columns : tuple of str
+        Names of the features, and the column of the table that each was made of.
+    names : ndarray of shape (n_queries, n_neighbors) or None
+        Names of the neighbours, if the reference samples have names.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.inspection import explain_neighbors
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> found = explain_neighbors(GenerativeMetric().fit(X, y), X, n_neighbors=1)
+    >>> found.top_features(2).shape
+    (150, 1, 2)
+    """
+
+    distances: FloatArray
+    indices: IntArray
+    contributions: FloatArray
+    feature_names: tuple[str, ...]
+    columns: tuple[str, ...]
+    names: AnyArray | None = None
+
+    @property
+    def shares(self) -> FloatArray:
+        """Contributions divided by the squared distance; zero where the distance is zero."""
+        total = self.contributions.sum(axis=2, keepdims=True)
+        share = np.zeros_like(self.contributions)
+        return np.asarray(np.divide(self.contributions, total, out=share, where=total > 0))
+
+    def top_features(self, n_features: int = 3) -> IntArray:
+        """Return the features with the largest contributions by magnitude.
+
+        Parameters
+        ----------
+        n_features : int, default=3
+            Number of features per neighbour.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_neighbors, n_features)
+            Positions of the features, largest magnitude first.
+        """
+        check_count(n_features, "n_features")
+        order = np.argsort(-np.abs(self.contributions), axis=2, kind="stable")
+        return np.asarray(order[:, :, :n_features], np.intp)
+
+
+def explain_neighbors(
+    estimator: Any,
+    X: ArrayLike,
+    X_reference: ArrayLike | None = None,
+    *,
+    n_neighbors: int = 5,
+    feature_names: Sequence[Any] | None = None,
+) -> NeighborExplanation:
+    """Find nearest neighbours under the metric of an estimator and explain their distances.
+
+    Parameters
+    ----------
+    estimator : object
+        Any fitted estimator that :func:`linear_map` accepts.
+    X : array-like of shape (n_queries, n_features)
+        Samples whose neighbours are searched.
+    X_reference : array-like of shape (n_samples, n_features), default=None
+        Samples among which neighbours are searched. By default the other samples of `X`.
+    n_neighbors : int, default=5
+        Number of neighbours per query; fewer are returned if there are fewer reference samples.
+    feature_names : sequence of length n_features, default=None
+        Names of the features of the map; by default those of the fit.
+
+    Returns
+    -------
+    NeighborExplanation
+        Distances, indices and contributions.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.inspection import explain_neighbors
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> found = explain_neighbors(GenerativeMetric().fit(X, y), X[:2], X[2:], n_neighbors=3)
+    >>> found.indices.shape, found.contributions.shape
+    ((2, 3), (2, 3, 4))
+    """
+    own = 0 if X_reference is None else None
+    reference = X if X_reference is None else X_reference
+    into = linear_map(estimator, reference, feature_names=feature_names)
+    queries = into.prepare(X)
+    batches = [(queries if X_reference is None else into.prepare(reference), None)]
+    return nearest_in_batches(into, queries, batches, n_neighbors=n_neighbors, first_query=own)
+
+
+def nearest_in_batches(
+    into: LinearMap,
+    queries: FloatArray,
+    batches: Iterable[tuple[FloatArray, ArrayLike | None]],
+    *,
+    n_neighbors: int = 5,
+    first_query: int | None = None,
+) -> NeighborExplanation:
+    """Find the nearest reference samples of each query in batches of reference samples.
+
+    The result does not depend on how the reference samples are divided. Only the neighbours
+    found so far and one batch are in memory.
+
+    Parameters
+    ----------
+    into : LinearMap
+        The map whose metric is used.
+    queries : ndarray of shape (n_queries, n_features)
+        Features of the queries, as :meth:`LinearMap.prepare` returns them.
+    batches : iterable of (features, names)
+        Features of consecutive reference samples, and their names or None.
+    n_neighbors : int, default=5
+        Number of neighbours per query.
+    first_query : int, default=None
+        If the queries are reference samples themselves: position of the first one among them; the
+        others follow it. A query is not its own neighbour.
+
+    Returns
+    -------
+    NeighborExplanation
+        Distances, indices, contributions and names.
+    """
+    check_count(n_neighbors, "n_neighbors")
+    (n, d), every = queries.shape, np.arange(len(queries))
+    z = into.map_features(queries)
+    distances, indices = np.empty((n, 0)), np.empty((n, 0), np.intp)
+    found, names, start = np.empty((n, 0, d)), np.empty((n, 0), object), 0
+    named = False
+    for features, batch_names in batches:
+        if not len(features):
+            continue
+        # One more, for the query itself.
+        k = min(n_neighbors + 1, len(features))
+        gap, place = nearest_neighbors(into.map_features(features), k, queries=z)
+        if first_query is not None:
+            gap[place + start == (first_query + every)[:, None]] = np.inf
+        named = named or batch_names is not None
+        new = (
+            np.asarray(batch_names)[place] if batch_names is not None else np.full(place.shape, "")
+        )
+        rank = np.lexsort((np.hstack([indices, place + start]), np.hstack([distances, gap])))
+        rows = every[:, None], rank[:, :n_neighbors]
+        distances = np.hstack([distances, gap])[rows]
+        indices = np.hstack([indices, place + start])[rows]
+        names = np.hstack([names, new])[rows]
+        found = np.concatenate([found, features[place]], axis=1)[rows]
+        start += len(features)
+    # If there are fewer other samples than neighbours, the query itself is left at infinity.
+    kept = max(0, min(n_neighbors, start - (first_query is not None)))
+    difference = found[:, :kept] - queries[:, None, :]
+    return NeighborExplanation(
+        distances[:, :kept],
+        indices[:, :kept],
+        difference * ((difference @ into.matrix.T) @ into.matrix),
+        into.feature_names_in,
+        into.columns,
+        names[:, :kept] if named else None,
+    )

@@ -1,0 +1,804 @@
+"""GenerativeMetricCV: generative metrics averaged with weights from their cross-validation."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, product
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, clone
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils import check_random_state
+
+from genmetric._neighbors import N_NEIGHBORS, other_neighbors, select_n_neighbors, vote_errors
+from genmetric._parallel import one_blas_thread
+from genmetric._text import print_progress
+from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._validation import (
+    CALLABLE,
+    N_JOBS,
+    RANDOM_STATE,
+    VERBOSE,
+    HasMethods,
+    InstanceOf,
+    Interval,
+    ParameterRules,
+    RuleOrValue,
+    check_groups,
+    check_parameter,
+    check_parameters,
+    check_priors,
+    check_weights,
+    encode_classes,
+    form_points,
+    labelled_rows,
+    warn_user,
+)
+from genmetric._validation import ArrayLike as AnyArrayLike
+from genmetric.density.coordinates import Coordinates
+from genmetric.geometry.factor import symmetric_root
+from genmetric.geometry.local import interpolate
+from genmetric.geometry.sums import sum_local_metrics
+from genmetric.learners.class_models import fit_models
+from genmetric.learners.generative import GenerativeMetric
+from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
+
+#: Least number of samples that the average of a candidate on a split runs over, if available.
+MIN_AVERAGED = 256
+
+#: Candidates with a smaller fraction of the weight of the best one are left out of the average.
+MIN_WEIGHT = 1e-3
+
+#: If a random subset would have fewer samples per class on average, whole classes are drawn.
+MIN_PER_CLASS = 10
+
+
+class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
+    r"""An average of generative metrics, each weighted by the accuracy of its nearest neighbours.
+
+    The candidates are all combinations of the grids. They include Euclidean distance
+    (``interpolation=0`` with the base "identity"), whitening by the within-class covariance
+    (``interpolation=0`` with "pooled") and its reduction to the dimensions of linear discriminant
+    analysis (``n_components="lda"``). Each candidate is fitted on the training part of every split,
+    and the left-out samples are classified by majority vote among their k nearest neighbours. The
+    accuracies at adjacent k are averaged with weights 1/4, 1/2 and 1/4 (3/4 and 1/4 at the ends),
+    and the score of a candidate is the largest of these averages.
+
+    Several candidates are usually equally good, and the best one is best by chance. So the metrics
+    of all candidates are averaged, fitted on all samples and scaled to the same mean squared
+    distance between samples. A candidate with score a has the weight
+
+    .. math:: \exp\Big(\frac{a - a_{best}}{s / 2}\Big),
+
+    with s the standard error of the best score. A metric of fewer dimensions is averaged as a
+    matrix of lower rank. The number of neighbours is selected by the sum of the accuracy of the
+    left-out samples and of the leave-one-out accuracy in the space of the average.
+
+    Parameters
+    ----------
+    metric : GenerativeMetric, default=None
+        Metric whose other parameters all candidates share; ``None`` is ``GenerativeMetric()``. The
+        grids replace its `base`, `normalization`, `shrinkage`, `interpolation` and `n_components`.
+    bases : str or list of str, default=("identity", "pooled")
+        Values of `base`.
+    normalizations : str or list of str, default="trace"
+        Values of `normalization`.
+    shrinkages : None, "auto", float or list, default=("auto", 0.5, 0.05)
+        Values of `shrinkage`; larger ones regularise more. Not used if `metric` has a
+        `class_model`.
+    interpolations : float or list of float, default=(0.0, 1.0)
+        Values of `interpolation`; smaller ones are closer to the base metric, and 0 adds each base
+        metric once.
+    n_components : None, "lda", int or list, default=(None, "lda")
+        Output dimensions; ``None`` keeps all, "lda" is the number of classes minus one. The average
+        has the largest of them.
+    n_neighbors : int or list of int, default=(1, 3, 5, 7, 9, 11, 15, 21)
+        Numbers of neighbours k; those that exceed the number of samples are ignored.
+    cv : int, scikit-learn splitter, iterable or None, default=5
+        Number of stratified folds, at least 2 and at most the size of the largest class; more folds
+        take longer and fit the candidates on more samples. With a number, the metric of a fold is
+        fitted on the other folds, and neighbours are searched among all other samples, including
+        those of the same fold. With a splitter, neighbours are searched in the training part of the
+        split only.
+        ``None`` fits on all samples and classifies the same samples, each without itself. This is
+        several times faster and too optimistic unless every class has at least 20 samples per
+        feature; otherwise a warning is given.
+    scoring : str or callable, default=None
+        Scorer of scikit-learn, called with a fitted
+        :class:`~sklearn.neighbors.KNeighborsClassifier` for each k; ``None`` is accuracy, which is
+        much faster. With a scorer, neighbours are searched in the training part of each split, the
+        number of neighbours is selected by the left-out samples only, and the standard error is
+        that of the mean over splits. Not available with ``cv=None``.
+    max_queries : int, default=2000
+        Maximum number of samples to classify in all splits together; beyond it a random subset is
+        used. Candidates average the local metrics of about as many samples (at least 256), while
+        their class models, and the best candidate in the end, use all samples. Larger values make
+        the scores more reliable and slower.
+    max_references : int, default=20000
+        Maximum number of samples to search neighbours among; beyond it a random subset is used.
+        Larger values make the scores more reliable and slower. If the subset would have fewer than
+        10 samples per class on average, whole classes are drawn, and the candidates are scored on
+        these classes only; the final metric uses all.
+    n_jobs : int, default=None
+        Number of threads; ``None`` uses the number of `metric`. The result is the same, bit for
+        bit, for every number.
+    random_state : int, RandomState instance or None, default=None
+        Seed of folds, subsets, and of `metric` if it has no `random_state`.
+    verbose : int, default=0
+        Whether to print a summary.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The factor L.
+    metric_ : ndarray of shape (n_features, n_features)
+        The average M = LᵀL, with the mean squared distance of the best candidate.
+    candidate_weights_ : ndarray of shape (n_candidates,)
+        Weight of each candidate in the average, with sum one; zero below 1/1000 of the largest.
+    best_params_ : dict
+        `base`, `normalization`, `shrinkage`, `interpolation` and `n_components` of the best
+        candidate, and the `n_neighbors` that suits the average.
+    best_score_ : float
+        Mean score of the best candidate with the selected k, without the average over adjacent k;
+        optimistic, as the best of many.
+    best_index_ : int
+        Index of the best candidate in the arrays of `cv_results_`; the first of several.
+    best_estimator_ : GenerativeMetric
+        The best candidate, fitted on all samples.
+    cv_results_ : dict of ndarrays
+        One entry per candidate: `params`, `param_base`, ..., `split0_test_score`, ... (1/2 of the
+        score at the best k and 1/4 of that at each adjacent k), `mean_test_score`,
+        `std_test_score`, `rank_test_score`, and `test_score_k1`, ... (mean over splits for each
+        k). It can be passed to ``pandas.DataFrame``.
+    n_splits_ : int
+        Number of splits.
+    classes_ : ndarray of shape (n_classes,)
+        Class names.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of features seen during `fit`. Defined only when X has feature names that are all
+        strings.
+
+    See Also
+    --------
+    GenerativeMetric : The metric with fixed parameters.
+
+    Notes
+    -----
+    The interpolations and dimensions of a base, normalization and shrinkage share one average of
+    local metrics, since :math:`M(\lambda) = (1-\lambda) I + \lambda M`, and one search finds the
+    neighbours for all k. With a `combination` by density every candidate is fitted separately.
+
+    With no more samples than features, the candidates are learned in the span of the samples, which
+    is much faster. Directions outside of it change the distances of a new sample to all training
+    samples by the same amount; they get the mean eigenvalue of the metric.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetricCV
+    >>> from genmetric.datasets import load_vehicle
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> X, y = load_vehicle(return_X_y=True)
+    >>> metric = GenerativeMetricCV(random_state=0).fit(X[:600], y[:600])
+    >>> metric.best_params_["base"]
+    'pooled'
+    >>> neighbors = KNeighborsClassifier(metric.best_params_["n_neighbors"])
+    >>> neighbors = neighbors.fit(metric.transform(X[:600]), y[:600])
+    >>> bool(neighbors.score(metric.transform(X[600:]), y[600:]) > 0.8)
+    True
+    """
+
+    _parameter_rules: ClassVar[ParameterRules] = {
+        "metric": [None, InstanceOf(GenerativeMetric, "a GenerativeMetric")],
+        "cv": [None, Interval(int, 2), HasMethods(("split",)), HasMethods(("__iter__",))],
+        "scoring": [None, InstanceOf(str, "the name of a scorer"), CALLABLE],
+        "max_queries": [Interval(int, 1)],
+        "max_references": [Interval(int, 2)],
+        "n_jobs": N_JOBS,
+        "random_state": RANDOM_STATE,
+        "verbose": VERBOSE,
+    }
+
+    def __init__(
+        self,
+        metric: GenerativeMetric | None = None,
+        *,
+        bases: Any = ("identity", "pooled"),
+        normalizations: Any = "trace",
+        shrinkages: Any = ("auto", 0.5, 0.05),
+        interpolations: Any = (0.0, 1.0),
+        n_components: Any = (None, "lda"),
+        n_neighbors: Any = N_NEIGHBORS,
+        cv: Any = 5,
+        scoring: Any = None,
+        max_queries: int = 2000,
+        max_references: int = 20_000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.metric = metric
+        self.bases = bases
+        self.normalizations = normalizations
+        self.shrinkages = shrinkages
+        self.interpolations = interpolations
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.cv = cv
+        self.scoring = scoring
+        self.max_queries = max_queries
+        self.max_references = max_references
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def preprocessor(self) -> Any:
+        """Preprocessor of `metric`."""
+        return None if self.metric is None else self.metric.preprocessor
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> GenerativeMetricCV:
+        """Score the candidates, and average their metrics, fitted on all samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples, or indices of samples if `metric` has a `preprocessor`.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequency weights. They count in the class models, in the averages and in the scores;
+            in a vote every neighbour counts once. With a `cv` that is a splitter or a list of
+            splits, whole numbers equal repeated samples in the votes too.
+        groups : array-like of shape (n_samples,), default=None
+            Groups, passed to a `cv` that is a splitter, such as
+            :class:`~sklearn.model_selection.GroupKFold`; other values of `cv` would divide them and
+            raise an error.
+
+        Returns
+        -------
+        self : GenerativeMetricCV
+            The fitted estimator.
+        """
+        check_parameters(self)
+        rng = check_random_state(self.random_state)
+        template = shared_parameters(self.metric or GenerativeMetric(), self.random_state, rng)
+        if self.n_jobs is not None:
+            template.set_params(n_jobs=self.n_jobs)
+        x, labels, _, _ = labelled_rows(self, form_points(X, self.preprocessor, self), y)
+        groups = check_groups(groups, self.cv, len(x))
+        weight = np.ones(len(x))
+        if sample_weight is not None:
+            weight = check_weights(sample_weight, len(x))
+        share = weight  # of the local metric of each sample
+        if AnyArrayLike().accepts(template.combination):
+            share = weight * check_weights(template.combination, len(x), "combination")
+        kept = np.flatnonzero(weight)
+        classes, codes = encode_classes(labels[kept], type(self).__name__)
+        check_priors(template.priors, len(classes))
+        x, basis = _working_coordinates(x[kept])
+        grid = self._grid(template, len(classes), x.shape[1], self.n_features_in_)
+        samples = (x, codes, weight[kept], share[kept])
+        with one_blas_thread(), warnings.catch_warnings():
+            # The fit of the best candidate emits the warnings about classes, once.
+            warnings.simplefilter("ignore", UserWarning)
+            splits = self._splits(labels, weight, groups, rng)
+            k = neighbor_numbers(self.n_neighbors, min(len(s.references) for s in splits) - 1)
+            scores = self._scores(template, grid, samples, classes, splits, k)
+        self._take_scores(grid, scores, k, sum(weight[kept][s.queries].sum() for s in splits))
+        best = clone(template).set_params(**grid[self.best_index_])
+        self.best_estimator_ = best.fit(X, y, sample_weight)
+        self.classes_ = self.best_estimator_.classes_
+        with one_blas_thread(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            factor = self._average(template, grid, samples, basis, rng)
+        self._select_n_neighbors(x @ factor.T, codes, weight[kept], k)
+        self.components_ = factor if basis is None else _lifted(factor, basis)
+        self.metric_ = self.components_.T @ self.components_
+        if self.cv is None:
+            _warn_in_sample(self.n_features_in_, np.bincount(codes))
+        if self.verbose:
+            print_progress(
+                "GenerativeMetricCV",
+                f"{len(grid)} candidates, {self.n_splits_} splits: {self.best_params_}, "
+                f"score {self.best_score_:.4f}",
+            )
+        return self
+
+    def local_metrics(self, X: ArrayLike) -> FloatArray:
+        """Return the local metric of each sample under the best candidate.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features, n_features)
+            Local metrics of `best_estimator_`.
+        """
+        found: FloatArray = self.best_estimator_.local_metrics(X)
+        return found
+
+    def _grid(
+        self, template: GenerativeMetric, n_classes: int, rank: int, n_features: int
+    ) -> list[dict[str, Any]]:
+        """Return the parameters of the candidates; those with one average are neighbours."""
+        rules = GenerativeMetric._parameter_rules
+        bases = grid_values(self.bases, "bases", rules["base"])
+        scales = grid_values(self.normalizations, "normalizations", rules["normalization"])
+        shrinkages = grid_values(self.shrinkages, "shrinkages", rules["shrinkage"])
+        if template.class_model is not None:
+            shrinkages = ["auto"]
+        amounts = grid_values(self.interpolations, "interpolations", rules["interpolation"])
+        valid: list[RuleOrValue] = [None, "lda", Interval(int, 1, n_features)]
+        dimensions: list[int | None] = []
+        for value in grid_values(self.n_components, "n_components", valid):
+            wanted = n_classes - 1 if value == "lda" else value
+            reduced = None if wanted is None or wanted >= rank else wanted
+            if reduced not in dimensions:
+                dimensions.append(reduced)
+        names = ("base", "normalization", "shrinkage", "interpolation", "n_components")
+        found = []
+        if 0 in amounts:
+            found += list(product(bases, scales[:1], shrinkages[:1], [0.0], dimensions))
+        learned = [float(value) for value in amounts if value > 0]
+        found += list(product(bases, scales, shrinkages, learned, dimensions))
+        return [dict(zip(names, values, strict=True)) for values in found]
+
+    def _splits(
+        self,
+        labels: AnyArray,
+        weight: FloatArray,
+        groups: AnyArray | None,
+        rng: np.random.RandomState,
+    ) -> list[Split]:
+        """Return the splits of `cv`, with indices among the samples of positive weight."""
+        kept = np.flatnonzero(weight)
+        codes = np.unique(labels[kept], return_inverse=True)[1]
+        references = None  # those of the training part
+        if self.cv is None or isinstance(self.cv, int | np.integer):
+            if self.cv is None and self.scoring is not None:
+                raise ValueError(
+                    "scoring requires left-out samples; got cv=None. Use cv=5, or scoring=None."
+                )
+            has_priors = self.metric is not None and self.metric.priors is not None
+            n_samples = len(codes) if has_priors else int(self.max_references)
+            rows = _whole_classes(codes, n_samples, rng)
+            pairs = _stratified(codes, rows, None if self.cv is None else int(self.cv), rng)
+            references = _draw(rows, int(self.max_references), rng)
+        elif hasattr(self.cv, "split"):
+            own = None if groups is None else groups[kept]
+            pairs = list(self.cv.split(kept[:, None], labels[kept], own))
+        else:
+            # The indices of given splits refer to all samples.
+            place = np.full(len(labels), -1)
+            place[kept] = np.arange(len(kept))
+            given = [tuple(place[part] for part in pair) for pair in self.cv]
+            pairs = [(train[train >= 0], test[test >= 0]) for train, test in given]
+        if not pairs:
+            raise ValueError("cv yields no splits. Use a splitter with at least one split.")
+        n_queries = max(int(self.max_queries) // len(pairs), 1)
+        splits: list[Split] = []
+        for train, test in (tuple(np.sort(part) for part in pair) for pair in pairs):
+            if len(np.unique(codes[train])) < 2:
+                raise ValueError(
+                    f"Split {len(splits)} of cv has training samples of a single class. Use a "
+                    "stratified splitter."
+                )
+            queries = _draw(test, n_queries, rng)
+            averaged = _draw(train, max(len(queries), MIN_AVERAGED), rng)
+            among = references
+            if among is None:
+                among = _draw(_repeated(train, weight[kept]), int(self.max_references), rng)
+            splits.append(Split(train, averaged, queries, among))
+        return splits
+
+    def _scores(
+        self,
+        template: GenerativeMetric,
+        grid: list[dict[str, Any]],
+        samples: Samples,
+        classes: AnyArray,
+        splits: list[Split],
+        k: IntArray,
+    ) -> FloatArray:
+        """Return the scores of all candidates, shape (n_candidates, n_splits, n_numbers)."""
+        x, codes, weight, _ = samples
+        labels = classes[codes]
+        scores = np.empty((len(grid), len(splits), len(k)))
+        for s, split in enumerate(splits):
+            rows = np.union1d(split.queries, split.references)
+            queries, references = (np.searchsorted(rows, part) for part in split[2:])
+            truth, own = codes[split.queries], weight[split.queries]
+            trained = references[np.isin(split.references, split.train)]
+            options = {} if (own == 1).all() else {"sample_weight": own}
+            for c, factor in enumerate(_candidate_factors(template, grid, samples, split)):
+                z = x[rows] @ factor.T
+                if self.scoring is None:
+                    found = other_neighbors(
+                        z, queries, references, int(k.max()), n_jobs=template.n_jobs
+                    )
+                    votes = codes[rows[found]]
+                    scores[c, s] = 1 - vote_errors(votes, truth, len(classes), k, **options)
+                    continue
+                for j, number in enumerate(k):
+                    model = KNeighborsClassifier(min(int(number), len(trained)))
+                    model.fit(z[trained], labels[rows[trained]])
+                    scorer = check_scoring(model, self.scoring)
+                    scores[c, s, j] = scorer(model, z[queries], labels[split.queries], **options)
+        return scores
+
+    def _take_scores(
+        self, grid: list[dict[str, Any]], scores: FloatArray, k: IntArray, n_queries: float
+    ) -> None:
+        """Set the results, the best candidate and the weights of all."""
+        by_number = np.round(scores.mean(axis=1), 12)  # equal counts have equal scores
+        by_split = np.einsum("csk,ck->cs", scores, weights_at_best(by_number))
+        self.n_splits_ = scores.shape[1]
+        self.cv_results_ = results_table(grid, by_split)
+        for number, values in zip(k, by_number.T, strict=True):
+            self.cv_results_[f"test_score_k{number}"] = values
+        means = self.cv_results_["mean_test_score"]
+        self.best_index_ = int(means.argmax())
+        if self.scoring is None:
+            # One success and one failure more: the error of a perfect score is not zero.
+            rate = (means.max() * n_queries + 1) / (n_queries + 2)
+            error = np.sqrt(rate * (1 - rate) / n_queries)
+        else:
+            error = by_split[self.best_index_].std() / np.sqrt(self.n_splits_)
+        self.candidate_weights_ = candidate_weights(means, error)
+
+    def _average(
+        self,
+        template: GenerativeMetric,
+        grid: list[dict[str, Any]],
+        samples: Samples,
+        basis: FloatArray | None,
+        rng: np.random.RandomState,
+    ) -> FloatArray:
+        """Return a factor of the average of the candidates, fitted on all samples."""
+        x, _, weight, _ = samples
+        every, best = np.arange(len(x)), self.best_index_
+        averaged = _draw(every, max(self.max_queries, MIN_AVERAGED), rng)
+        kept = np.flatnonzero(self.candidate_weights_).tolist()
+        chosen = [best, *(c for c in kept if c != best)]
+        fitted = [] if basis is not None else [self.best_estimator_.components_]
+        missing = [grid[c] for c in chosen[len(fitted) :]]
+        split = Split(every, averaged, every, every)
+        factors = fitted + list(_candidate_factors(template, missing, samples, split))
+        dimensions = [params["n_components"] for params in grid]
+        n_components = None if None in dimensions else max(dimensions)
+        weights = self.candidate_weights_[chosen]
+        return average_factor(factors, weights, _covariance(x, weight), n_components)
+
+    def _select_n_neighbors(
+        self, z: FloatArray, codes: IntArray, weight: FloatArray, k: IntArray
+    ) -> None:
+        """Select the number of neighbours by two scores, whose sum is less noisy than each.
+
+        One is that of the left-out samples, the other the leave-one-out score in the space of the
+        average.
+        """
+        by_number = np.array([self.cv_results_[f"test_score_k{number}"] for number in k])
+        total = by_number @ self.candidate_weights_
+        if self.scoring is None:
+            limits: dict[str, Any] = {
+                "max_queries": self.max_queries,
+                "max_references": self.max_references,
+            }
+            limits |= {"n_jobs": self.n_jobs, "sample_weight": _unless_one(weight)}
+            found = select_n_neighbors(z, codes, k, **limits)
+            total = total - found.errors
+        place = int(np.round(total, 12).argmax())
+        self.best_score_ = float(by_number[place, self.best_index_])
+        self.best_params_ = {
+            **self.cv_results_["params"][self.best_index_],
+            "n_neighbors": int(k[place]),
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+# Grids, results and the average: also for numeric targets
+
+
+def grid_values(values: Any, name: str, rules: Sequence[RuleOrValue]) -> list[Any]:
+    """Return the valid values of a grid, or of a single value, without repetitions."""
+    single = isinstance(values, str) or not isinstance(values, Iterable)
+    found: list[Any] = []
+    for value in [values] if single else list(values):
+        check_parameter(value, f"Every value of {name}", rules)
+        if value not in found:
+            found.append(value)
+    if not found:
+        raise ValueError(f"{name} is empty. Pass at least one value.")
+    return found
+
+
+def shared_parameters(metric: Any, random_state: Any, rng: np.random.RandomState) -> Any:
+    """Return a copy of the metric with the parameters that all candidates share, and a seed."""
+    template = clone(metric)
+    if template.random_state is None:
+        seed = (
+            random_state if isinstance(random_state, int | np.integer) else rng.randint(2**31 - 1)
+        )
+        template.set_params(random_state=int(seed))
+    check_parameters(template)
+    return template
+
+
+def neighbor_numbers(values: Any, n_allowed: int) -> IntArray:
+    """Return the numbers of neighbours of a grid, ascending, that there are enough samples for."""
+    numbers = np.unique(grid_values(values, "n_neighbors", [Interval(int, 1)]))
+    if numbers[0] > n_allowed:
+        raise ValueError(
+            f"n_neighbors={values!r} is too large: there are {n_allowed} samples to search among. "
+            "Use a smaller number."
+        )
+    return np.asarray(numbers[numbers <= n_allowed], np.intp)
+
+
+def smooth(values: FloatArray) -> FloatArray:
+    """Average adjacent values with weights 1/4, 1/2 and 1/4; the ends are repeated."""
+    padded = np.concatenate([values[..., :1], values, values[..., -1:]], axis=-1)
+    return np.asarray(padded[..., :-2] / 4 + padded[..., 1:-1] / 2 + padded[..., 2:] / 4)
+
+
+def weights_at_best(scores: FloatArray) -> FloatArray:
+    """Return weights of the numbers of neighbours around the best one of each candidate.
+
+    Metrics of few dimensions need more neighbours than others, so a candidate is compared at the
+    number that suits it. A single score is noisy: adjacent numbers count as well.
+    """
+    # Rounded, because equal counts of samples have equal scores.
+    best = np.round(smooth(scores), 12).argmax(axis=1)
+    return np.asarray(smooth(np.eye(scores.shape[1]))[best])
+
+
+def results_table(grid: list[dict[str, Any]], by_split: FloatArray) -> dict[str, Any]:
+    """Return the columns of `cv_results_` from scores of shape (n_candidates, n_splits)."""
+    columns: dict[str, Any] = {"params": grid}
+    for name in grid[0]:
+        column = np.empty(len(grid), object)
+        column[:] = [params[name] for params in grid]
+        columns[f"param_{name}"] = column
+    for s, values in enumerate(by_split.T):
+        columns[f"split{s}_test_score"] = values
+    means = np.round(by_split.mean(axis=1), 12)
+    columns["mean_test_score"] = means
+    columns["std_test_score"] = by_split.std(axis=1)
+    columns["rank_test_score"] = rankdata(-means, method="min").astype(np.int32)
+    return columns
+
+
+def candidate_weights(scores: FloatArray, error: float) -> FloatArray:
+    """Return weights of candidates by their scores; `error` is the standard error of the best."""
+    weights = np.exp((scores - scores.max()) / max(error / 2, 1e-12))
+    weights[weights < MIN_WEIGHT] = 0.0
+    return np.asarray(weights / weights.sum())
+
+
+def reduced_factor(
+    factor: FloatArray, n_components: int | None, covariance: FloatArray
+) -> FloatArray:
+    """Project onto the leading principal components in the space of the metric."""
+    if n_components is None:
+        return factor
+    _, axes = np.linalg.eigh(factor @ covariance @ factor.T)
+    return np.asarray(axes.T[::-1][:n_components] @ factor)
+
+
+def average_factor(
+    factors: Sequence[FloatArray],
+    weights: FloatArray,
+    covariance: FloatArray,
+    n_components: int | None,
+) -> FloatArray:
+    """Return a factor of the average of metrics, scaled to equal mean squared distance.
+
+    The scale is that of the metric with the largest weight. The metrics themselves are not formed,
+    because their condition number is the square of that of their factors.
+    """
+    sizes = np.array([np.einsum("ij,jk,ik", L, covariance, L) for L in factors])
+    sizes[sizes == 0] = 1.0
+    scales = np.sqrt(weights * sizes[weights.argmax()] / sizes)
+    stack = np.concatenate([scale * L for scale, L in zip(scales, factors, strict=True)])
+    if n_components is not None:
+        return reduced_factor(np.linalg.qr(stack)[1], n_components, covariance)
+    # The symmetric root in units of the standard deviations of the features.
+    units = np.sqrt(np.diag(covariance))
+    units[units == 0] = 1.0
+    _, roots, axes = np.linalg.svd(np.linalg.qr(stack * units)[1], full_matrices=False)
+    return np.asarray((axes.T * roots) @ axes / units)
+
+
+# Coordinates
+
+
+def _covariance(x: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the covariance of weighted samples."""
+    return np.cov(x.T, aweights=weight, bias=True).reshape(x.shape[1], -1)
+
+
+def _working_coordinates(x: AnyArray) -> tuple[FloatArray, FloatArray | None]:
+    """Return centred and scaled samples, and the basis of their span if it was used."""
+    z = Coordinates.of(x).apply(x)
+    if len(z) > z.shape[1]:
+        return z, None
+    _, sizes, axes = np.linalg.svd(z, full_matrices=False)
+    basis = axes[sizes > 1e-10 * sizes[0]]
+    return (z @ basis.T, basis) if len(basis) else (z, None)
+
+
+def _lifted(factor: FloatArray, basis: FloatArray) -> FloatArray:
+    """Return a factor in input space of a metric in the span of the samples."""
+    if len(factor) < len(basis):
+        return factor @ basis
+    outside = np.sqrt(np.mean(np.sum(factor**2, axis=1)))
+    middle = factor - outside * np.eye(len(basis))
+    return np.asarray(basis.T @ middle @ basis + outside * np.eye(basis.shape[1]))
+
+
+# Splits
+
+
+class Split(NamedTuple):
+    """Samples of the class models, of the average, to classify, and to search among (ascending)."""
+
+    train: IntArray
+    averaged: IntArray
+    queries: IntArray
+    references: IntArray
+
+
+def _draw(rows: IntArray, n_draws: int, rng: np.random.RandomState) -> IntArray:
+    """Draw samples without replacement, ascending; all of them if there are no more."""
+    return rows if n_draws >= len(rows) else np.sort(rng.choice(rows, n_draws, replace=False))
+
+
+def _whole_classes(codes: IntArray, n_samples: int, rng: np.random.RandomState) -> IntArray:
+    """Return the samples of random classes, about `n_samples`, if there are many; else all.
+
+    A random subset of the samples of thousands of small classes would have hardly any two of the
+    same class.
+    """
+    counts = np.bincount(codes)
+    if n_samples >= min(MIN_PER_CLASS * len(counts), len(codes)):
+        return np.arange(len(codes))
+    order = rng.permutation(len(counts))
+    n_classes = int(np.searchsorted(np.cumsum(counts[order]), n_samples, side="right"))
+    return np.flatnonzero(np.isin(codes, order[: max(2, n_classes)]))
+
+
+def _repeated(rows: IntArray, weight: FloatArray) -> IntArray:
+    """Return samples as often as their weights say, if these are whole numbers."""
+    whole = (weight == np.floor(weight)).all()
+    return np.repeat(rows, weight[rows].astype(np.intp)) if whole else rows
+
+
+def _stratified(
+    codes: IntArray, rows: IntArray, n_folds: int | None, rng: np.random.RandomState
+) -> list[tuple[IntArray, IntArray]]:
+    """Return training and test parts of stratified folds of some samples; all twice for None.
+
+    The only sample of a class is in every training part and in no test part: without it the class
+    would be missing.
+    """
+    counts = np.bincount(codes[rows])
+    several = counts[codes[rows]] > 1
+    if not several.any():
+        raise ValueError(
+            "Every class has a single sample, so no sample has a neighbour of its own class. Use "
+            "GenerativeMetric with fixed parameters, or collect more samples."
+        )
+    if n_folds is None:
+        return [(rows, rows[several])]
+    folds = StratifiedKFold(min(n_folds, int(counts.max())), shuffle=True, random_state=rng)
+    pairs = []
+    for _, test in folds.split(rows, codes[rows]):
+        held = np.zeros(len(rows), bool)
+        held[test[several[test]]] = True
+        if held.any():
+            pairs.append((rows[~held], rows[held]))
+    return pairs
+
+
+def _warn_in_sample(n_features: int, counts: IntArray) -> None:
+    """Warn if scores on the training samples are too optimistic to compare."""
+    needed = 20 * n_features
+    if counts.min() < needed:
+        warn_user(
+            f"cv=None scores metrics on the samples that they were fitted on. With {n_features} "
+            f"features that needs about {needed} samples per class; the smallest class has "
+            f"{counts.min()}, and scores are too optimistic. Use cv=5."
+        )
+
+
+# Candidates on a split
+
+#: Samples, their classes, their frequencies, and the weights of their local metrics.
+Samples = tuple[FloatArray, IntArray, FloatArray, FloatArray]
+
+
+def _candidate_factors(
+    template: GenerativeMetric, grid: list[dict[str, Any]], samples: Samples, split: Split
+) -> Iterator[FloatArray]:
+    """Yield a factor of every candidate metric; those with the same average share it."""
+    x, codes, weight, _ = samples
+    rows, combination = split.train, template.combination
+    covariance = _covariance(x[rows], weight[rows])
+    by_density = not AnyArrayLike().accepts(combination) and combination != "uniform"
+
+    def setting(params: dict[str, Any]) -> tuple[Any, ...]:
+        """Return what an average depends on; the last is whether the metric is learned."""
+        names = ("base", "normalization", "shrinkage")
+        return (*(params[name] for name in names), params["interpolation"] > 0)
+
+    for shared, members in groupby(grid, setting):
+        alone = by_density and shared[-1]
+        if not alone:
+            coordinates, mean = _candidate_average(template, shared, samples, split)
+        for params in members:
+            if alone:
+                own = {**params, "n_components": None, "preprocessor": None}
+                metric = clone(template).set_params(**own)
+                factor = metric.fit(x[rows], codes[rows], _unless_one(weight[rows])).components_
+            else:
+                root = symmetric_root(interpolate(mean, params["interpolation"]))
+                factor = coordinates.restore_factor(root)
+            yield reduced_factor(factor, params["n_components"], covariance)
+
+
+def _candidate_average(
+    template: GenerativeMetric, setting: tuple[Any, ...], samples: Samples, split: Split
+) -> tuple[Coordinates, FloatArray]:
+    """Return the coordinates of the base and the mean local metric there, on the training part."""
+    base, normalization, shrinkage, learned = setting
+    x, codes, weight, share = samples
+    rows, averaged = split.train, split.averaged
+    present, own_codes = np.unique(codes[rows], return_inverse=True)
+    coordinates, _, _, models = fit_models(
+        *(x[rows], own_codes, present, _unless_one(weight[rows])),
+        base=base,
+        shrinkage=shrinkage,
+        class_model=template.class_model,
+        allow_low_rank=template.solver == "auto",
+        rng=check_random_state(template.random_state),
+        n_jobs=template.n_jobs,
+    )
+    if not learned:
+        return coordinates, np.eye(x.shape[1])
+    log_priors = check_priors(template.priors, int(codes.max()) + 1)
+    total = sum_local_metrics(
+        *(models, x[averaged], coordinates),
+        weights=_unless_one(share[averaged]),
+        log_priors=None if log_priors is None else log_priors[present],
+        normalization=normalization,
+        solver=template.solver,
+        tol=template.class_tol,
+        n_jobs=template.n_jobs,
+    )
+    return coordinates, total.mean()
+
+
+def _unless_one(weight: FloatArray) -> FloatArray | None:
+    """Return weights, or None if all are one, which is faster and understood by every estimator."""
+    return None if (weight == 1).all() else weight

@@ -1,0 +1,408 @@
+"""Displays of a comparison: scores of methods, their error by number of neighbours, their times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from genmetric._neighbors import nearest_neighbors, vote_errors
+from genmetric._text import duration
+from genmetric._typing import ArrayLike, FloatArray, IntArray
+from genmetric.inspection import map_samples
+from genmetric.plot.palette import COLORS, QUIET, labels, name_rows, one_axes, side_legend
+
+if TYPE_CHECKING:
+    from genmetric.comparison import Comparison
+
+#: Name of nearest neighbours without a learned metric.
+BASELINE = "Euclidean distance, standardized"
+
+
+@dataclass(repr=False, eq=False)
+class ComparisonDisplay:
+    """Cross-validated scores of methods: mean, 95% interval and each fold, one row per method.
+
+    Parameters
+    ----------
+    scores : mapping of str to ndarray of shape (n_folds,)
+        Error rate, or another score, on each fold by name of the method, in the order to show.
+    margins : mapping of str to float, default={}
+        Half of the interval of each mean; a method without an entry has no bar.
+    baseline : str, default=""
+        Method to compare with; a dashed line marks its mean.
+    best : str, default=""
+        Method to emphasise.
+    label : str, default="error rate"
+        Name of the score.
+    percent : bool, default=True
+        Whether scores are shown in percent.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes with the comparison.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+
+    Examples
+    --------
+    >>> from genmetric import compare_metrics
+    >>> from genmetric.plot import ComparisonDisplay
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> found = compare_metrics(X, y, methods=["standardized", "generative"], n_splits=3)
+    >>> list(ComparisonDisplay.from_comparison(found).scores)
+    ['Euclidean distance, standardized', 'generative metric']
+    """
+
+    scores: Mapping[str, FloatArray]
+    _: KW_ONLY
+    margins: Mapping[str, float] = field(default_factory=dict)
+    baseline: str = ""
+    best: str = ""
+    label: str = "error rate"
+    percent: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.scores or not all(len(values) for values in self.scores.values()):
+            raise ValueError("scores must contain a method, and at least one fold per method.")
+
+    @classmethod
+    def from_comparison(cls, comparison: Comparison, *, ax: Any = None) -> ComparisonDisplay:
+        """Draw the result of a comparison.
+
+        Parameters
+        ----------
+        comparison : genmetric.comparison.Comparison
+            The comparison; methods that were skipped are not shown.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        ComparisonDisplay
+            The display, drawn.
+        """
+        scoring, names = comparison.scoring, {r.key: r.name for r in comparison.ran}
+        return cls(
+            {r.name: np.asarray(scoring.score(r.errors)) for r in comparison.ran},
+            margins={r.name: r.margin for r in comparison.ran if np.isfinite(r.margin)},
+            baseline=names.get(comparison.baseline, ""),
+            best=names.get(comparison.recommended, ""),
+            label=scoring.label,
+            percent=scoring.percent,
+        ).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> ComparisonDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        ComparisonDisplay
+            The display itself.
+        """
+        names, unit = list(self.scores), 100 if self.percent else 1
+        folds = [unit * np.asarray(self.scores[name], float) for name in names]
+        ax = one_axes(ax, (7.0, 1.1 + 0.36 * len(names)))
+        for row, (name, values) in enumerate(zip(names, folds, strict=True)):
+            color = COLORS[1] if name == self.best else COLORS[0]
+            if name == self.baseline != self.best:
+                color = QUIET
+            ax.plot(values, np.full(len(values), row), "|", color=color, alpha=0.4, markersize=9)
+            bar = unit * self.margins.get(name, 0.0)
+            style = {"fmt": "o", "color": color, "markersize": 6, "capsize": 3, "linewidth": 1.8}
+            ax.errorbar(values.mean(), row, xerr=bar, **style)
+        if self.baseline in names:
+            mean = folds[names.index(self.baseline)].mean()
+            ax.axvline(mean, color=QUIET, linewidth=1, linestyle="--", zorder=0)
+        name_rows(ax, names, self.best)
+        title = f"{self.label} (%)" if self.percent else self.label
+        bars = ", 95% interval" if self.margins else ""
+        ax.set_xlabel(f"{title}: mean{bars} and each fold")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass(repr=False, eq=False)
+class ErrorByKDisplay:
+    """Error rate of nearest neighbours by number of neighbours, one line per method.
+
+    Parameters
+    ----------
+    error_by_k : mapping of str to (ks, errors)
+        Numbers of neighbours and the error rate of each, by name of the method; both of shape
+        (n_ks,).
+    baseline : str, default=""
+        Method to draw in grey.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes with the lines.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+    lines_ : list of matplotlib.lines.Line2D
+        One line per method.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.plot import ErrorByKDisplay
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> display = ErrorByKDisplay.from_estimator(GenerativeMetric(), X, y, n_neighbors=[1, 5])
+    >>> sorted(display.error_by_k)
+    ['Euclidean distance, standardized', 'GenerativeMetric']
+    """
+
+    error_by_k: Mapping[str, tuple[IntArray, FloatArray]]
+    _: KW_ONLY
+    baseline: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.error_by_k:
+            raise ValueError("error_by_k must contain at least one method.")
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        n_neighbors: Sequence[int] = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50),
+        cv: Any = None,
+        ax: Any = None,
+    ) -> ErrorByKDisplay:
+        """Cross-validate nearest neighbours after transformers, for several numbers of neighbours.
+
+        Parameters
+        ----------
+        estimator : transformer or mapping of str to transformer
+            Transformers to compare; standardized features are added as a baseline.
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels.
+        n_neighbors : sequence of int, default=(1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
+            Numbers of neighbours; those above the number of training samples are left out.
+        cv : int, splitter or iterable, default=None
+            Folds, the same for all methods; by default five stratified folds, shuffled with seed 0.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        ErrorByKDisplay
+            The display, drawn.
+        """
+        x, labels_ = np.asarray(X), np.asarray(y)
+        folds = list(_folds_of(cv, labels_).split(x, labels_))
+        ks = np.array(sorted({k for k in n_neighbors if k <= min(len(a) for a, _ in folds)}))
+        if not len(ks) or ks[0] < 1:
+            raise ValueError(
+                "n_neighbors must contain integers between 1 and the number of training "
+                f"samples of a fold; got {list(n_neighbors)}."
+            )
+        found = {}
+        for name, method in _with_baseline(estimator).items():
+            errors = np.zeros((len(folds), len(ks)))
+            for fold, (train, test) in enumerate(folds):
+                # One fit per fold, and one search for all numbers of neighbours.
+                fitted = clone(method).fit(x[train], labels_[train])
+                here, there = map_samples(fitted, x[train]), map_samples(fitted, x[test])
+                classes, codes = np.unique(labels_[train], return_inverse=True)
+                nearest = nearest_neighbors(here, int(ks[-1]), queries=there).indices
+                # A class without training samples in the fold has a code that no vote predicts.
+                known = np.isin(labels_[test], classes)
+                truth = np.where(known, np.searchsorted(classes, labels_[test]), -1)
+                errors[fold] = vote_errors(codes[nearest], truth, len(classes), ks)
+            found[name] = (ks, errors.mean(axis=0))
+        return cls(found, baseline=BASELINE).plot(ax=ax)
+
+    @classmethod
+    def from_comparison(cls, comparison: Comparison, *, ax: Any = None) -> ErrorByKDisplay:
+        """Draw the errors by number of neighbours of a comparison.
+
+        Parameters
+        ----------
+        comparison : genmetric.comparison.Comparison
+            The comparison.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        ErrorByKDisplay
+            The display, drawn.
+        """
+        names = {result.key: result.name for result in comparison.results}
+        found = {names[key]: values for key, values in comparison.error_by_k.items()}
+        return cls(found, baseline=names.get(comparison.baseline, "")).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> ErrorByKDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        ErrorByKDisplay
+            The display itself.
+        """
+        ax = one_axes(ax, (7.0, 3.6))
+        # Different dashes keep lines visible that lie on each other.
+        colors, styles = cycle(COLORS), cycle(["-", "--", "-.", ":"])
+        self.lines_ = []
+        all_ks: set[int] = set()
+        for name, (ks, errors) in self.error_by_k.items():
+            kind = {"color": QUIET, "linewidth": 2.2}
+            if name != self.baseline:
+                kind = {"color": next(colors), "linewidth": 1.5, "linestyle": next(styles)}
+            (line,) = ax.plot(ks, 100 * np.asarray(errors), marker="o", markersize=3.5, **kind)
+            self.lines_.append(line)
+            all_ks.update(int(k) for k in ks)
+        if max(all_ks) > 12:
+            ax.set_xscale("log")
+        ax.minorticks_off()
+        ticks = _spaced(sorted(all_ks), on_log=max(all_ks) > 12)
+        ax.set_xticks(ticks, [str(k) for k in ticks])
+        ax.set_xlabel("number of neighbours")
+        ax.set_ylabel("error rate (%)")
+        side_legend(ax, self.lines_, labels(self.error_by_k, width=34))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass(repr=False, eq=False)
+class TimesDisplay:
+    """Time that methods take to fit and predict, on a logarithmic scale, one row per method.
+
+    Parameters
+    ----------
+    seconds : mapping of str to (fit, predict)
+        Mean seconds to fit and to predict the samples of a fold, by name of the method, in the
+        order to show.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes with the times.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+
+    Examples
+    --------
+    >>> from genmetric.plot import TimesDisplay
+    >>> display = TimesDisplay({"Euclidean distance": (0.001, 0.02), "learned": (0.3, 0.02)}).plot()
+    >>> display.ax_.get_xscale()
+    'log'
+    """
+
+    seconds: Mapping[str, tuple[float, float]]
+
+    def __post_init__(self) -> None:
+        if not self.seconds:
+            raise ValueError("seconds must contain at least one method.")
+
+    @classmethod
+    def from_comparison(cls, comparison: Comparison, *, ax: Any = None) -> TimesDisplay:
+        """Draw the times of a comparison.
+
+        Parameters
+        ----------
+        comparison : genmetric.comparison.Comparison
+            The comparison; methods that were skipped are not shown.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        TimesDisplay
+            The display, drawn.
+        """
+        return cls(
+            {
+                result.name: (result.fit_seconds.mean(), result.predict_seconds.mean())
+                for result in comparison.ran
+            }
+        ).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> TimesDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        TimesDisplay
+            The display itself.
+        """
+        names = list(self.seconds)
+        ax = one_axes(ax, (7.0, 1.3 + 0.3 * len(names)))
+        # Times below the resolution of the clock are drawn at a microsecond.
+        times = np.clip(np.array([self.seconds[name] for name in names], float), 1e-6, None)
+        places = np.arange(len(names))
+        ax.hlines(places, times.min(axis=1), times.max(axis=1), color=QUIET, linewidth=1, zorder=1)
+        for column, (title, marker) in enumerate((("fit", "o"), ("predict", "D"))):
+            style = {"linestyle": "", "marker": marker, "color": COLORS[column], "label": title}
+            ax.plot(times[:, column], places, markersize=6.5 - column, **style)
+        ax.set_xscale("log")
+        low, high = times.min(), times.max()
+        ax.set_xlim(low / 1.8, high * 1.8)
+        ax.minorticks_off()
+        ticks = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+        ticks = ticks[(ticks >= low / 1.8) & (ticks <= high * 1.8)]
+        if len(ticks) < 2:
+            ticks = np.array([low, high]) if high > 1.5 * low else np.array([low])
+        ax.set_xticks(ticks, [duration(t) for t in ticks])
+        name_rows(ax, names)
+        ax.set_xlabel("time per fold")
+        side_legend(ax, *ax.get_legend_handles_labels())
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _with_baseline(estimator: Any) -> dict[str, Any]:
+    """Return methods by name, the baseline first."""
+    methods: dict[str, Any] = {BASELINE: StandardScaler()}
+    if isinstance(estimator, Mapping):
+        return methods | dict(estimator)
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    return methods | {type(last).__name__: estimator}
+
+
+def _folds_of(cv: Any, y: Any) -> Any:
+    """Return the splitter of `cv`; five stratified folds, shuffled with seed 0, for None."""
+    if cv is None:
+        return StratifiedKFold(5, shuffle=True, random_state=0)
+    return check_cv(cv, y, classifier=True)
+
+
+def _spaced(ks: list[int], *, on_log: bool) -> list[int]:
+    """Return the numbers whose labels do not touch."""
+    kept: list[int] = []
+    for k in ks:
+        gap = (ks[-1] / ks[0]) ** 0.05 if on_log else (ks[-1] - ks[0]) / 20
+        if not kept or (k >= kept[-1] * gap if on_log else k - kept[-1] >= gap):
+            kept.append(k)
+    return kept

@@ -1,0 +1,506 @@
+"""Displays of a learned metric: heat map, spectrum, contributions of features, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+from genmetric._text import import_optional
+from genmetric._typing import ArrayLike, FloatArray, IntArray
+from genmetric.inspection import (
+    effective_rank,
+    feature_contributions,
+    learned_metric,
+    metric_transformer,
+)
+from genmetric.plot.palette import COLORS, QUIET, labels, name_rows, one_axes, two_axes
+
+
+@dataclass(repr=False, eq=False)
+class MetricHeatmapDisplay:
+    """Heat map of the matrix of a metric, with features ordered by clustering.
+
+    An entry off the diagonal is positive if differences of equal sign in both features increase
+    the distance, and negative if they compensate for each other.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_shown, n_shown)
+        The metric of the features shown, in the order shown.
+    feature_names : sequence of str
+        Names of the features shown.
+    n_features : int
+        Total number of features of the metric.
+    standardized : bool, default=True
+        Whether the features are measured in standard deviations.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes with the heat map.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+    im_ : matplotlib.image.AxesImage
+        The image.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.plot import MetricHeatmapDisplay
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> display = MetricHeatmapDisplay.from_estimator(GenerativeMetric().fit(X, y), X)
+    >>> display.matrix.shape
+    (13, 13)
+    """
+
+    matrix: FloatArray
+    _: KW_ONLY
+    feature_names: Sequence[str]
+    n_features: int
+    standardized: bool = True
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike | None = None,
+        *,
+        feature_names: Sequence[Any] | None = None,
+        max_features: int = 40,
+        ax: Any = None,
+    ) -> MetricHeatmapDisplay:
+        """Draw the metric of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted metric, or a fitted pipeline that contains one.
+        X : array-like of shape (n_samples, n_features), default=None
+            Samples, to measure features in standard deviations.
+        feature_names : sequence, default=None
+            Names of the features; by default those of the fit, otherwise x0, x1, ...
+        max_features : int, default=40
+            Maximum number of features shown, those with the largest diagonal entries.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        MetricHeatmapDisplay
+            The display, drawn.
+        """
+        learned = learned_metric(estimator, X, feature_names=feature_names)
+        kept = np.sort(np.argsort(-np.diag(learned.matrix), kind="stable")[:max_features])
+        kept = kept[_clustered_order(learned.matrix[np.ix_(kept, kept)])]
+        return cls(
+            learned.matrix[np.ix_(kept, kept)],
+            feature_names=[learned.feature_names[i] for i in kept],
+            n_features=len(learned.matrix),
+            standardized=learned.standardized,
+        ).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> MetricHeatmapDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        MetricHeatmapDisplay
+            The display itself.
+        """
+        n, names = len(self.matrix), labels(self.feature_names)
+        # Names need space at two sides.
+        side = float(np.interp(n, [2, 8, 40], [2.7, 3.3, 6.4])) + 0.07 * max(map(len, names))
+        ax = one_axes(ax, (side + 1.0, side + 0.3))
+        limit = float(np.abs(self.matrix).max())
+        self.im_ = ax.imshow(self.matrix, cmap="PuOr_r", vmin=-limit, vmax=limit)
+        upright = {"rotation": 90, "rotation_mode": "anchor", "ha": "right", "va": "center"}
+        ax.set_xticks(range(n), names, **({} if max(map(len, names)) <= 3 else upright))
+        ax.set_yticks(range(n), names)
+        ax.tick_params(length=0, labelsize=9 if n <= 12 else 8)
+        for spine in ax.spines.values():
+            spine.set(visible=True, color=QUIET, linewidth=0.6)
+        bar = ax.figure.colorbar(self.im_, ax=ax, shrink=0.7, pad=0.02)
+        bar.outline.set(edgecolor=QUIET, linewidth=0.6)
+        title = "Metric of standardized features" if self.standardized else "Metric"
+        ax.set_title(title + _some(n, self.n_features))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass(repr=False, eq=False)
+class SpectrumDisplay:
+    """Eigenvalues of a metric, which show in how many directions it measures.
+
+    Parameters
+    ----------
+    eigenvalues : ndarray of shape (n_features,)
+        Eigenvalues in descending order, with mean one; all are one for the Euclidean distance.
+    standardized : bool, default=True
+        Whether the features are measured in standard deviations.
+
+    Attributes
+    ----------
+    effective_rank : float
+        Exponential of the entropy of the eigenvalues, between 1 and n_features.
+    ax_ : matplotlib.axes.Axes
+        Axes with the spectrum.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+    line_ : matplotlib.lines.Line2D
+        The spectrum.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.plot import SpectrumDisplay
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> display = SpectrumDisplay.from_estimator(GenerativeMetric().fit(X, y), X)
+    >>> len(display.eigenvalues)
+    13
+    """
+
+    eigenvalues: FloatArray
+    _: KW_ONLY
+    standardized: bool = True
+
+    def __post_init__(self) -> None:
+        self.effective_rank = effective_rank(np.asarray(self.eigenvalues, float))
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: ArrayLike | None = None, *, ax: Any = None
+    ) -> SpectrumDisplay:
+        """Draw the spectrum of the metric of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted metric, or a fitted pipeline that contains one.
+        X : array-like of shape (n_samples, n_features), default=None
+            Samples, to measure features in standard deviations.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        SpectrumDisplay
+            The display, drawn.
+        """
+        learned = learned_metric(estimator, X)
+        return cls(learned.eigenvalues, standardized=learned.standardized).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> SpectrumDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        SpectrumDisplay
+            The display itself.
+        """
+        ax = one_axes(ax, (5.5, 3.4))
+        values = np.asarray(self.eigenvalues, float)
+        n = len(values)
+        # Zero eigenvalues cannot be drawn on a logarithmic scale.
+        shown = values[values > 1e-14 * values.max()]
+        marker = {"marker": "o", "markersize": 4} if n <= 60 else {}
+        (self.line_,) = ax.plot(np.arange(1, len(shown) + 1), shown, color=COLORS[0], **marker)
+        ax.set_yscale("log")
+        _plain_powers(ax.yaxis, float(min(shown[-1], 1.0)), float(max(shown[0], 1.0)))
+        ax.axhline(1.0, color=QUIET, linewidth=1, linestyle="--", zorder=0)
+        # At the right end: the spectrum is below one there.
+        ax.annotate(
+            "Euclidean",
+            (1, 1),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            fontsize="small",
+        )
+        ticker = import_optional("matplotlib.ticker", "report")
+        ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))
+        ax.set_xlim(0.5 if n <= 60 else 1, n + 0.5)
+        ax.set_xlabel(
+            "number of the eigenvalue" + (f" ({len(shown)} of {n})" if len(shown) < n else "")
+        )
+        ax.set_ylabel("eigenvalue / mean")
+        ax.set_title(f"Spectrum: effective rank {self.effective_rank:.1f} of {n:,}")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass(repr=False, eq=False)
+class FeatureWeightsDisplay:
+    """Mean share of each feature in the squared distance between two samples.
+
+    Shares sum to one and do not depend on the units of the features. A share is negative if
+    correlated features compensate for that feature, see
+    :func:`genmetric.inspection.feature_contributions`.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_features,)
+        Mean share of each feature.
+    feature_names : sequence of str
+        Names of the features.
+    max_features : int, default=25
+        Maximum number of features shown, those of largest magnitude.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes with the bars.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+    bars_ : matplotlib.container.BarContainer
+        The bars.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.plot import FeatureWeightsDisplay
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> display = FeatureWeightsDisplay.from_estimator(GenerativeMetric().fit(X, y), X)
+    >>> round(float(display.weights.sum()), 6)
+    1.0
+    """
+
+    weights: FloatArray
+    _: KW_ONLY
+    feature_names: Sequence[str]
+    max_features: int = 25
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        *,
+        feature_names: Sequence[Any] | None = None,
+        by_column: bool = False,
+        max_features: int = 25,
+        ax: Any = None,
+    ) -> FeatureWeightsDisplay:
+        """Draw the mean share of each feature under the metric of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted metric, or a fitted pipeline that contains one.
+        X : array-like of shape (n_samples, n_features)
+            Samples whose distances are divided among the features.
+        feature_names : sequence, default=None
+            Names of the features; by default those of the fit, otherwise x0, x1, ...
+        by_column : bool, default=False
+            Whether to add up the shares of the features that were made of the same column of a
+            table, such as the values of a category.
+        max_features : int, default=25
+            Maximum number of features shown, those of largest magnitude.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        FeatureWeightsDisplay
+            The display, drawn.
+        """
+        if by_column:
+            found = feature_contributions(estimator, X, by_column=True)
+            names, shares = tuple(found), np.array(list(found.values()))
+        else:
+            learned = learned_metric(estimator, X, feature_names=feature_names)
+            names, shares = learned.feature_names, np.asarray(learned.contributions)
+        return cls(shares, feature_names=names, max_features=max_features).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> FeatureWeightsDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        FeatureWeightsDisplay
+            The display itself.
+        """
+        weights = np.asarray(self.weights, float)
+        largest = np.argsort(-np.abs(weights), kind="stable")[: self.max_features]
+        order = largest[np.argsort(-weights[largest], kind="stable")]
+        n = len(order)
+        ax = one_axes(ax, (6.5, 1.1 + 0.22 * n))
+        colors = [COLORS[0] if weights[i] >= 0 else COLORS[1] for i in order]
+        self.bars_ = ax.barh(np.arange(n), 100 * weights[order], color=colors, height=0.7)
+        name_rows(ax, [self.feature_names[i] for i in order])
+        if weights[order].min(initial=0.0) < 0:
+            ax.axvline(0, color=QUIET, linewidth=0.8)
+        ax.axvline(100 / len(weights), color=QUIET, linewidth=1, linestyle="--")
+        ax.set_xlabel("mean share of the squared distance (%); dashed: equal shares")
+        ax.set_title("Contributions" + _some(n, len(weights)))
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass(repr=False, eq=False)
+class WeightPathDisplay:
+    """Change of the metric in each iteration of "kde" or "gmm", and the weights of the samples.
+
+    Parameters
+    ----------
+    changes : ndarray of shape (n_iter,)
+        Relative change of the metric in each iteration; empty if the weights were given.
+    weights : ndarray of shape (n_samples,)
+        Final weights of the local metrics, with sum one.
+    tol : float, default=1e-4
+        Change at which the iteration stops.
+
+    Attributes
+    ----------
+    axes_ : ndarray of shape (2,)
+        Axes with the changes and with the weights.
+    ax_ : matplotlib.axes.Axes
+        The first of them.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.plot import WeightPathDisplay
+    >>> display = WeightPathDisplay(np.array([0.2, 0.01, 5e-5]), weights=np.full(10, 0.1)).plot()
+    >>> display.effective_rows
+    10.0
+    """
+
+    changes: FloatArray
+    _: KW_ONLY
+    weights: FloatArray
+    tol: float = 1e-4
+
+    @property
+    def effective_rows(self) -> float:
+        """Number of equally weighted samples with the same variance: 1 / sum of squares."""
+        return round(float(1 / np.sum(np.square(self.weights))), 6)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> WeightPathDisplay:
+        """Draw the iterations of a fitted metric.
+
+        Parameters
+        ----------
+        estimator : object
+            A :class:`genmetric.GenerativeMetric` whose combination is not "uniform", fitted, or a
+            pipeline that ends with one.
+        ax : matplotlib.axes.Axes or array of two, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        WeightPathDisplay
+            The display, drawn.
+        """
+        transformer = metric_transformer(estimator)
+        last = transformer[-1] if hasattr(transformer, "steps") else transformer
+        weights = getattr(last, "weights_", None)
+        if not isinstance(weights, np.ndarray) or weights.ndim != 1:
+            raise TypeError(
+                f"{type(last).__name__} has no sample weights: its average is uniform. Fit "
+                'GenerativeMetric(combination="kde").'
+            )
+        changes = np.asarray(getattr(last, "metric_changes_", ()), float)
+        return cls(changes, weights=np.asarray(weights, float)).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> WeightPathDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or array of two, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        WeightPathDisplay
+            The display itself.
+        """
+        axes = two_axes(ax, (9.0, 3.2))
+        left, right = axes
+        changes = np.asarray(self.changes, float)
+        rounds = np.arange(1, len(changes) + 1)
+        # The change of the first iteration may be infinite or zero.
+        drawn = np.isfinite(changes) & (changes > 0)
+        if drawn.any():
+            left.plot(rounds[drawn], changes[drawn], marker="o", markersize=4, color=COLORS[0])
+            left.set_yscale("log")
+            left.axhline(self.tol, color=QUIET, linewidth=1, linestyle="--", zorder=0)
+            left.set_xticks(rounds if len(rounds) <= 10 else rounds[:: -(-len(rounds) // 10)])
+            left.set_xlim(0.5, len(rounds) + 0.5)
+            left.set_xlabel("iteration; dashed: converged")
+            left.set_ylabel("relative change")
+        else:
+            left.set_axis_off()
+            left.text(0.5, 0.5, "weights were given", ha="center", va="center")
+        left.set_title("Change of the metric")
+
+        weights = np.sort(np.asarray(self.weights, float))[::-1]
+        n = len(weights)
+        share = np.cumsum(weights) / weights.sum()
+        # A few hundred points are enough for the curve.
+        at = np.unique(np.linspace(0, n - 1, min(n, 300)).astype(int))
+        right.plot(100 * (at + 1) / n, 100 * share[at], color=COLORS[1])
+        right.plot([0, 100], [0, 100], color=QUIET, linewidth=1, linestyle="--", zorder=0)
+        right.set_xlim(0, 100)
+        right.set_ylim(0, 102)
+        right.set_xlabel("samples, heaviest first (%)")
+        right.set_ylabel("share of the weight (%)")
+        size = f"{self.effective_rows:,.0f} of {n:,}"
+        right.set_title(f"Weights: effective {size} samples")
+        self.axes_, self.ax_, self.figure_ = axes, left, left.figure
+        return self
+
+
+def _clustered_order(matrix: FloatArray) -> IntArray:
+    """Order features by average linkage of 1 - |M_ij| / sqrt(M_ii M_jj): coupled ones adjacent."""
+    if len(matrix) < 3:
+        return np.arange(len(matrix))
+    size = np.sqrt(np.clip(np.diag(matrix), 0.0, None))
+    size[size == 0] = 1.0
+    distance = np.clip(1 - np.abs(matrix / size / size[:, None]), 0.0, None)
+    distance = (distance + distance.T) / 2
+    np.fill_diagonal(distance, 0.0)
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=True)
+    return np.asarray(leaves_list(tree), dtype=np.intp)
+
+
+def _some(shown: int, of: int) -> str:
+    """Say in a title that some features are left out."""
+    return f": {shown:,} of {of:,} features" if shown < of else ""
+
+
+def _plain_powers(axis: Any, low: float, high: float) -> None:
+    """Label a logarithmic axis with plain numbers, with more ticks on a short range."""
+    ticker = import_optional("matplotlib.ticker", "report")
+    steps = (1, 2, 5) if high < 150 * low else (1,)
+    axis.set_major_locator(ticker.LogLocator(subs=steps, numticks=12))
+    axis.set_minor_locator(ticker.NullLocator())
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))

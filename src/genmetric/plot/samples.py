@@ -1,0 +1,670 @@
+"""Displays of samples: in a plane, with their neighbours, and with local metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array
+
+from genmetric._neighbors import nearest_neighbors
+from genmetric._text import import_optional
+from genmetric._typing import ArrayLike, FloatArray, IntArray
+from genmetric._validation import check_count
+from genmetric.inspection import linear_map, map_samples, metric_transformer
+from genmetric.plot.palette import (
+    COLORS,
+    MAX_LEGEND,
+    QUIET,
+    class_codes,
+    class_style,
+    draw_samples,
+    label,
+    labels,
+    one_axes,
+    side_legend,
+    standardize,
+    two_axes,
+)
+
+
+@dataclass(repr=False, eq=False)
+class EmbeddingDisplay:
+    """Samples in a plane before and after: two leading components under each distance.
+
+    Parameters
+    ----------
+    before, after : ndarray of shape (n_shown, 2)
+        Positions of the samples, in standardized features and under the metric.
+    classes : ndarray of shape (n_shown,)
+        Class number of each sample.
+    class_names : sequence of str
+        Names of the classes 0, 1, ...
+    n_rows : int
+        Total number of samples.
+    titles : tuple of two str, default=("Before: standardized features", "After: learned metric")
+        Titles of the two panels.
+
+    Attributes
+    ----------
+    axes_ : ndarray of shape (2,)
+        Axes with the two panels.
+    ax_ : matplotlib.axes.Axes
+        The first of them.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.plot import EmbeddingDisplay
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> display = EmbeddingDisplay.from_estimator(GenerativeMetric().fit(X, y), X, y)
+    >>> display.after.shape
+    (178, 2)
+    """
+
+    before: FloatArray
+    _: KW_ONLY
+    after: FloatArray
+    classes: IntArray
+    class_names: Sequence[str]
+    n_rows: int
+    titles: tuple[str, str] = ("Before: standardized features", "After: learned metric")
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        reducer: Any = None,
+        class_names: Sequence[Any] | None = None,
+        max_rows: int = 2000,
+        random_state: Any = 0,
+        ax: Any = None,
+    ) -> EmbeddingDisplay:
+        """Place samples in a plane with and without a metric.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted metric, or a fitted pipeline that contains one.
+        X : array-like of shape (n_samples, n_features)
+            Samples. Training samples look better separated than new ones.
+        y : array-like of shape (n_samples,)
+            Labels of `X`.
+        reducer : transformer, default=None
+            Reduces samples to two dimensions; cloned and fitted for each panel. By default
+            principal components; :class:`sklearn.manifold.Isomap` is another choice.
+        class_names : sequence, default=None
+            Names of the classes in sorted order of the labels.
+        max_rows : int, default=2000
+            Maximum number of samples shown, drawn at random.
+        random_state : int, RandomState instance or None, default=0
+            Determines the samples drawn.
+        ax : matplotlib.axes.Axes or array of two, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        EmbeddingDisplay
+            The display, drawn.
+        """
+        x, z = _features_and_images(estimator, X)
+        codes, names = class_codes(y, class_names)
+        shown = draw_samples(len(x), max_rows, random_state)
+        plain = standardize(x[shown])[0]
+        return cls(
+            _plane(plain, reducer),
+            after=_plane(z[shown], reducer),
+            classes=codes[shown],
+            class_names=names,
+            n_rows=len(x),
+        ).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> EmbeddingDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or array of two, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        EmbeddingDisplay
+            The display itself.
+        """
+        axes = two_axes(ax, (9.0, 4.2))
+        many = len(self.class_names) > MAX_LEGEND
+        handles: dict[int, Any] = {}
+        for at, points, title in zip(axes, (self.before, self.after), self.titles, strict=True):
+            _scatter_classes(at, points, self.classes, handles)
+            if many:
+                _name_centres(at, points, self.classes, self.class_names)
+            low, high, outside = _frame_most(points)
+            at.set_xlim(low[0], high[0])
+            at.set_ylim(low[1], high[1])
+            if outside:
+                at.set_xlabel(f"outside: {outside:,} distant samples", fontsize="small")
+            at.set_xticks([])
+            at.set_yticks([])
+            for spine in at.spines.values():
+                spine.set(visible=True, color=QUIET, linewidth=0.6)
+            at.set_title(title)
+        if len(self.classes) < self.n_rows:
+            axes[0].set_ylabel(
+                f"{len(self.classes):,} of {self.n_rows:,} samples, at random", fontsize="small"
+            )
+        if not many:
+            entries = [label(self.class_names[c], width=18) for c in handles]
+            style = {"markerscale": 1.6, "handletextpad": 0.3}
+            side_legend(axes[1], list(handles.values()), entries, **style)
+        self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
+        return self
+
+
+@dataclass(repr=False, eq=False)
+class NeighborsDisplay:
+    """Nearest neighbours of example samples before and after, in the colours of their classes.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_examples,)
+        Class number of each example.
+    before, after : ndarray of shape (n_examples, n_neighbors)
+        Class numbers of the neighbours, nearest first: in standardized features, and under the
+        metric.
+    row_names : sequence
+        Name of each example.
+    class_names : sequence of str
+        Names of the classes 0, 1, ...
+    share_before, share_after : float
+        Share of neighbours that have the class of the sample, over all samples evaluated.
+    n_rows : int
+        Number of samples evaluated.
+    n_changed : int
+        Number of samples for which the metric changes the number of neighbours of the same class.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes with the examples.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+    squares_ : matplotlib.collections.PathCollection
+        The squares of all examples: own class, neighbours before, neighbours after.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.plot import NeighborsDisplay
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> metric = GenerativeMetric().fit(X[::2], y[::2])
+    >>> display = NeighborsDisplay.from_estimator(
+    ...     metric, X[1::2], y[1::2], X_reference=X[::2], y_reference=y[::2]
+    ... )
+    >>> display.after.shape
+    (12, 10)
+    """
+
+    classes: IntArray
+    _: KW_ONLY
+    before: IntArray
+    after: IntArray
+    row_names: Sequence[Any]
+    class_names: Sequence[str]
+    share_before: float
+    share_after: float
+    n_rows: int
+    n_changed: int
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        X_reference: ArrayLike | None = None,
+        y_reference: ArrayLike | None = None,
+        rows: Sequence[int] | None = None,
+        n_examples: int = 12,
+        n_neighbors: int = 10,
+        row_names: Sequence[Any] | None = None,
+        class_names: Sequence[Any] | None = None,
+        max_rows: int = 2000,
+        random_state: Any = 0,
+        ax: Any = None,
+    ) -> NeighborsDisplay:
+        """Find the neighbours of samples with and without a metric and draw those of examples.
+
+        By default examples are taken from the samples whose number of neighbours of the same class
+        changes, evenly spaced from the largest gain to the largest loss.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted metric, or a fitted pipeline that contains one.
+        X : array-like of shape (n_samples, n_features)
+            Samples whose neighbours are searched. Training samples look better than new ones.
+        y : array-like of shape (n_samples,)
+            Labels of `X`.
+        X_reference, y_reference : array-like, default=None
+            Samples and labels among which neighbours are searched; by default the other samples of
+            `X`.
+        rows : sequence of int, default=None
+            Positions of the examples in `X`.
+        n_examples : int, default=12
+            Number of examples if `rows` is None.
+        n_neighbors : int, default=10
+            Number of neighbours of each example.
+        row_names : sequence of length n_samples, default=None
+            Names of the samples of `X`; by default their positions.
+        class_names : sequence, default=None
+            Names of the classes in sorted order of the labels.
+        max_rows : int, default=2000
+            Maximum number of samples evaluated, drawn at random.
+        random_state : int, RandomState instance or None, default=0
+            Determines the samples drawn.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        NeighborsDisplay
+            The display, drawn.
+        """
+        x, z = _features_and_images(estimator, X)
+        own = X_reference is None
+        if (y_reference is None) != own:
+            raise ValueError("X_reference requires y_reference, the labels of its samples.")
+        pool, mapped_pool = (x, z) if own else _features_and_images(estimator, X_reference)
+        every = [np.asarray(y)] if y_reference is None else [np.asarray(y), np.asarray(y_reference)]
+        both, names = class_codes(np.concatenate(every), class_names)
+        codes, pool_codes = both[: len(x)], both[-len(pool) :]
+        k = min(check_count(n_neighbors, "n_neighbors"), len(pool) - own)
+        if k < 1:
+            raise ValueError(
+                "There is no other sample to be a neighbour; pass two or more samples."
+            )
+        asked = draw_samples(len(x), max_rows, random_state)
+        asked = asked if rows is None else np.asarray(rows, np.intp)
+        plain_pool, plain = standardize(pool, x[asked])
+        exclude = asked if own else None
+        before, after = (
+            pool_codes[nearest_neighbors(space, k, queries=queries, exclude=exclude).indices]
+            for space, queries in ((plain_pool, plain), (mapped_pool, z[asked]))
+        )
+        same = [found == codes[asked][:, None] for found in (before, after)]
+        gain = same[1].sum(axis=1) - same[0].sum(axis=1)
+        shown = np.arange(len(asked))
+        if rows is None:
+            ranked = np.argsort(-gain, kind="stable")
+            if (gain != 0).sum() >= n_examples:
+                ranked = ranked[gain[ranked] != 0]
+            places = np.linspace(0, len(ranked) - 1, min(n_examples, len(ranked)))
+            shown = ranked[np.round(places).astype(int)]
+        titles = range(len(x)) if row_names is None else row_names
+        return cls(
+            codes[asked][shown],
+            before=before[shown],
+            after=after[shown],
+            row_names=[titles[i] for i in asked[shown]],
+            class_names=names,
+            share_before=float(same[0].mean()),
+            share_after=float(same[1].mean()),
+            n_rows=len(asked),
+            n_changed=int((gain != 0).sum()),
+        ).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> NeighborsDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        NeighborsDisplay
+            The display itself.
+        """
+        lines = import_optional("matplotlib.lines", "report")
+        n, k = np.shape(self.before)
+        ax = one_axes(ax, (1.6 + 0.31 * (2 * k + 4), 1.2 + 0.31 * n))
+        codes = np.hstack([np.reshape(self.classes, (-1, 1)), self.before, self.after])
+        x, y = np.meshgrid(np.r_[0, 1.6 + np.arange(k), 2.6 + k + np.arange(k)], np.arange(n))
+        same = codes == codes[:, :1]
+        many = len(self.class_names) > MAX_LEGEND
+        colors = np.array([class_style(int(c))[0] for c in codes.ravel()])
+        if many:
+            colors = np.where(same, COLORS[0], COLORS[1]).ravel()
+        # Filled if the neighbour has the class of the sample, otherwise an outline.
+        faces = np.where(same.ravel(), colors, "none")
+        style = {"marker": "s", "s": 190, "linewidths": 1.4}
+        self.squares_ = ax.scatter(x.ravel(), y.ravel(), c=faces, edgecolors=colors, **style)
+        for i, j in np.ndindex(codes.shape) if many else ():
+            ink = {"color": "white" if same[i, j] else "black", "fontsize": 7}
+            name = label(self.class_names[int(codes[i, j])], width=2)
+            ax.text(x[i, j], i, name, ha="center", va="center", **ink)
+        ax.set_xlim(-0.6, 2.2 + 2 * k)
+        ax.set_ylim(n - 0.4, -1.6)
+        names = [f"sample {name}" if isinstance(name, int) else name for name in self.row_names]
+        ax.set_yticks(range(n), labels(names, width=16))
+        ax.set_xticks([])
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        heads = {-0.45: "own", 1.15: f"before: {self.share_before:.0%} same class"}
+        for at, text in (heads | {2.15 + k: f"after: {self.share_after:.0%}"}).items():
+            ax.text(at, -0.85, text, fontweight="bold", va="bottom")
+        if not many:
+            shown = [int(c) for c in np.unique(codes)]
+            entries = [label(self.class_names[c], width=16) for c in shown]
+            square = {"linestyle": "", "marker": "s", "markersize": 9}
+            handles = [lines.Line2D([], [], color=class_style(c)[0], **square) for c in shown]
+            handles.append(lines.Line2D([], [], color=QUIET, markerfacecolor="none", **square))
+            entries.append("outline: other class")
+            place = {"loc": "upper left", "bbox_to_anchor": (0, 0.0), "frameon": False}
+            ax.legend(handles, entries, ncols=min(len(entries), 5), fontsize="small", **place)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass(repr=False, eq=False)
+class LocalMetricsDisplay:
+    """Local metrics of two features as ellipses.
+
+    All points of an ellipse are equally distant from its centre under the local metric there. The
+    class densities change little along the long axis and quickly along the short one. The learned
+    metric, in the corner, is the average over the samples.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_points, 2)
+        Centres of the ellipses.
+    metrics : ndarray of shape (n_points, 2, 2)
+        Local metric at each centre.
+    metric : ndarray of shape (2, 2)
+        The learned metric.
+    rows : ndarray of shape (n_rows, 2)
+        Samples to draw below the ellipses.
+    classes : ndarray of shape (n_rows,)
+        Class numbers of the samples.
+    class_names : sequence of str
+        Names of the classes 0, 1, ...
+    feature_names : tuple of two str
+        Names of the axes.
+    spacing : tuple of two float
+        Distance between centres along each axis, which sets the size of the ellipses.
+
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes with the ellipses.
+    figure_ : matplotlib.figure.Figure
+        Figure of the axes.
+    ellipses_ : matplotlib.collections.PolyCollection
+        The ellipses.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.plot import LocalMetricsDisplay
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X = X[:, [0, 6]]
+    >>> display = LocalMetricsDisplay.from_estimator(GenerativeMetric().fit(X, y), X, y)
+    >>> display.metrics.shape[1:]
+    (2, 2)
+    """
+
+    points: FloatArray
+    _: KW_ONLY
+    metrics: FloatArray
+    metric: FloatArray
+    rows: FloatArray
+    classes: IntArray
+    class_names: Sequence[str]
+    feature_names: Sequence[str]
+    spacing: tuple[float, float]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        grid: int = 11,
+        class_names: Sequence[Any] | None = None,
+        feature_names: Sequence[Any] | None = None,
+        max_rows: int = 2000,
+        random_state: Any = 0,
+        ax: Any = None,
+    ) -> LocalMetricsDisplay:
+        """Draw the local metrics of an estimator fitted on two features.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted :class:`genmetric.GenerativeMetric` of two features, or a pipeline of linear
+            steps that ends with one.
+        X : array-like of shape (n_samples, 2)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Labels of `X`.
+        grid : int, default=11
+            Number of ellipses along each axis; those far from every sample are left out.
+        class_names : sequence, default=None
+            Names of the classes in sorted order of the labels.
+        feature_names : sequence of length 2, default=None
+            Names of the features.
+        max_rows : int, default=2000
+            Maximum number of samples shown, drawn at random.
+        random_state : int, RandomState instance or None, default=0
+            Determines the samples drawn.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        LocalMetricsDisplay
+            The display, drawn.
+        """
+        check_count(grid, "grid")
+        rows = check_array(X, dtype=np.float64)
+        if rows.shape[1] != 2:
+            raise ValueError(
+                f"X must have 2 features, which span the plane; got {rows.shape[1]}. Fit the "
+                "estimator on two of them."
+            )
+        codes, classes = class_codes(y, class_names)
+        low, high = np.quantile(rows, [0.03, 0.97], axis=0)
+        span = np.where(high > low, high - low, 1.0)
+        low, high = low - 0.06 * span, high + 0.06 * span
+        step = (high - low) / max(1, grid - 1)
+        mesh = np.meshgrid(*(np.linspace(low[i], high[i], grid) for i in range(2)))
+        centres = np.column_stack([m.ravel() for m in mesh])
+        # Far from all samples local metrics are extrapolations.
+        cells = np.round((rows - low) / step)
+        gaps = np.abs((centres - low)[:, None] / step - np.unique(cells, axis=0)).max(axis=2)
+        centres = centres[gaps.min(axis=1) < 0.75]
+        local, average = _local_metrics(estimator, centres, rows)
+        shown = draw_samples(len(rows), max_rows, random_state)
+        return cls(
+            centres,
+            metrics=local,
+            metric=average,
+            rows=rows[shown],
+            classes=codes[shown],
+            class_names=classes,
+            feature_names=linear_map(estimator, X, feature_names=feature_names).feature_names_in,
+            spacing=(float(step[0]), float(step[1])),
+        ).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> LocalMetricsDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        LocalMetricsDisplay
+            The display itself.
+        """
+        collections = import_optional("matplotlib.collections", "report")
+        ax = one_axes(ax, (7.4, 5.0))
+        handles: dict[int, Any] = {}
+        _scatter_classes(ax, self.rows, self.classes, handles, quiet=True)
+        step = np.asarray(self.spacing)
+        shapes = _ellipses(self.metrics, step)
+        outlines = list(self.points[:, None] + shapes)
+        style = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.1}
+        self.ellipses_ = ax.add_collection(collections.PolyCollection(outlines, **style))
+        low, high = self.points.min(axis=0) - step, self.points.max(axis=0) + step
+        # Space at the right for the learned metric.
+        ax.set_xlim(low[0], high[0] + 3 * step[0])
+        ax.set_ylim(low[1], high[1])
+        ax.set_xlabel(label(self.feature_names[0], width=40))
+        ax.set_ylabel(label(self.feature_names[1], width=40))
+        shown = list(handles)[:9]
+        entries = [label(self.class_names[c], width=18) for c in shown]
+        if len(shown) < len(handles):
+            entries[-1] = f"{entries[-1]} and {len(handles) - len(shown)} more"
+        keys = [handles[c] for c in shown]
+        side_legend(ax, keys, entries, markerscale=1.4, handletextpad=0.3)
+        self._corner(ax, high, low)
+        ax.set_title("Local metrics")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _corner(self, ax: Any, high: FloatArray, low: FloatArray) -> None:
+        """Draw the learned metric at the lower right, at twice the size of the others."""
+        step = np.asarray(self.spacing)
+        centre = np.array([high[0] + 1.4 * step[0], low[1] + 1.75 * step[1]])
+        outline = centre + 2 * _ellipses(self.metric[None], step)[0]
+        ax.fill(*outline.T, facecolor="none", edgecolor="black", linewidth=2)
+        top = centre[1] + 1.5 * step[1]
+        ax.text(centre[0], top, "learned metric", ha="center", fontsize="small")
+
+
+def _scatter_classes(
+    ax: Any, points: FloatArray, classes: IntArray, handles: dict[int, Any], *, quiet: bool = False
+) -> None:
+    """Draw points in the colours of their classes and add legend entries to `handles`."""
+    lines = import_optional("matplotlib.lines", "report")
+    n = len(points)
+    size = float(np.interp(n, [100, 500, 2000], [16, 10, 5]))
+    style = {"s": size, "alpha": 0.5 if quiet else 0.75, "linewidths": 0, "rasterized": n > 400}
+    for c in np.unique(classes):
+        color, marker = class_style(int(c))
+        ax.scatter(*points[classes == c].T, color=color, marker=marker, **style)
+        empty = {"linestyle": "", "markersize": 5, "markeredgewidth": 0}
+        handles[int(c)] = lines.Line2D([], [], marker=marker, color=color, **empty)
+
+
+def _features_and_images(estimator: Any, X: Any) -> tuple[FloatArray, FloatArray]:
+    """Return samples as numeric features and in the space of the metric of an estimator."""
+    try:
+        into = linear_map(estimator, X)
+    except TypeError:
+        return check_array(X, dtype=np.float64), map_samples(estimator, X)
+    features = into.prepare(X)
+    return features, into.map_features(features)
+
+
+def _plane(rows: FloatArray, reducer: Any) -> FloatArray:
+    """Return samples in two dimensions; the second is zero if there is only one."""
+    if reducer is None:
+        # Scaled by the largest entry: the square of 1e160 is infinite.
+        peak = float(np.abs(rows).max(initial=0.0)) or 1.0
+        z = (rows - np.median(rows, axis=0)) / peak
+        # Distant samples would dominate the components; the nearest 95% set them.
+        far = np.linalg.norm(z, axis=1)
+        near = far <= np.quantile(far, 0.95)
+        placed = PCA(min(2, near.sum(), rows.shape[1]), svd_solver="full").fit(z[near]).transform(z)
+    else:
+        placed = np.asarray(clone(reducer).fit_transform(rows), float)
+    if placed.ndim != 2 or not 1 <= placed.shape[1] <= 2:
+        raise ValueError(
+            f"The reducer must return one or two dimensions; got shape {placed.shape}. Set its "
+            "n_components=2."
+        )
+    if placed.shape[1] == 1:
+        placed = np.hstack([placed, np.zeros_like(placed)])
+    return np.asarray(placed)
+
+
+def _name_centres(
+    ax: Any, points: FloatArray, classes: IntArray, names: Sequence[str], most: int = 60
+) -> None:
+    """Write the name of each class at the median of its samples."""
+    present, counts = np.unique(classes, return_counts=True)
+    box = {"facecolor": "white", "alpha": 0.65, "pad": 0.6, "linewidth": 0}
+    style = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": "bold", "bbox": box}
+    for c in present[np.argsort(-counts, kind="stable")][:most]:
+        ax.text(*np.median(points[classes == c], axis=0), label(names[int(c)], width=8), **style)
+
+
+def _frame_most(points: FloatArray) -> tuple[FloatArray, FloatArray, int]:
+    """Return the corners of a frame robust to distant samples, and the number outside it."""
+    low, high = np.quantile(points, [0.02, 0.98], axis=0)
+    room = 0.3 * (high - low)
+    low = np.maximum(points.min(axis=0), low - room)
+    high = np.minimum(points.max(axis=0), high + room)
+    outside = int(((points < low) | (points > high)).any(axis=1).sum())
+    pad = 0.04 * (high - low)
+    pad[pad == 0] = 1.0
+    return low - pad, high + pad, outside
+
+
+def _ellipses(metrics: FloatArray, spacing: FloatArray, n_corners: int = 40) -> FloatArray:
+    """Return outlines (n, n_corners, 2) of sets of equal distance from the origin, of similar area.
+
+    In units of `spacing`, the size of a cell of the grid, the half-axes of every ellipse have the
+    product 0.33²; half-axes above 0.65 are drawn with length 0.65.
+    """
+    scaled = metrics * spacing * spacing[:, None]
+    values, vectors = np.linalg.eigh(scaled)
+    values = np.clip(values, 1e-12 * values[:, 1:], None)
+    axes = 1 / np.sqrt(values)
+    axes *= 0.33 / np.sqrt(axes.prod(axis=1, keepdims=True))
+    axes = np.clip(axes, 0.012, 0.65)
+    angle = np.linspace(0, 2 * np.pi, n_corners, endpoint=False)
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    outline = (circle * axes[:, None]) @ vectors.transpose(0, 2, 1)
+    return np.asarray(outline * spacing)
+
+
+def _local_metrics(
+    estimator: Any, centres: FloatArray, rows: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return local metrics at the centres and the learned metric, in units of the input."""
+    transformer = metric_transformer(estimator)
+    last = transformer[-1] if isinstance(transformer, Pipeline) else transformer
+    if not hasattr(last, "local_metrics"):
+        raise TypeError(
+            f"{type(last).__name__} has no local metrics. Pass a fitted GenerativeMetric, or a "
+            "pipeline that ends with one."
+        )
+    before, factor = centres, np.eye(2)
+    if isinstance(transformer, Pipeline) and len(transformer) > 1:
+        first = linear_map(transformer[:-1], rows)
+        before, factor = first.map_features(centres), first.matrix
+    local = np.asarray(last.local_metrics(before), float)
+    learned = np.asarray(last.metric_, float)
+    return factor.T @ local @ factor, factor.T @ learned @ factor

@@ -1,0 +1,253 @@
+"""The experiments of the paper: datasets, methods with their grids, published values.
+
+A new dataset is an entry of :data:`genmetric.reproduction.problems.PROBLEMS`, a new method an
+object below; both then belong in the lists of an :class:`Experiment`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.svm import SVC
+
+from genmetric.datasets import CATALOGUE
+from genmetric.learners import LMNN, GenerativeMetric
+from genmetric.reproduction import paper
+from genmetric.reproduction.methods import (
+    Clusters,
+    Energy,
+    Estimators,
+    InMetric,
+    KernelCombination,
+    LocalVotes,
+    Method,
+    OneKernel,
+    Seconds,
+)
+from genmetric.reproduction.paper import Figure
+from genmetric.reproduction.problems import LARGE, SMALL, Problem
+
+#: Incremented if the protocol changes in a way that the objects below do not show.
+PROTOCOL_VERSION = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One table of the paper.
+
+    Attributes
+    ----------
+    name, title : str
+        Names on the command line and on pages.
+    problems : tuple of str
+        Names of the datasets, in the order of the paper.
+    methods : tuple of Method
+        Methods in the order of the paper.
+    figures : mapping of (problem, method) to Figure
+        Published values.
+    ranked : mapping of str to tuple of str
+        Methods of each ranking, by its title.
+    paper_ranks : mapping of str to mapping
+        Average ranks of the paper, by the same titles.
+    n_splits : int or None
+        Number of splits; ``None`` is that of each dataset.
+    only : mapping of str to tuple of str
+        Methods that run only on the named problems.
+    quick : tuple of str
+        The problems of a first look, in minutes.
+    """
+
+    name: str
+    title: str
+    problems: tuple[str, ...]
+    methods: tuple[Method, ...]
+    figures: Mapping[tuple[str, str], Figure] = field(default_factory=dict)
+    ranked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    paper_ranks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    n_splits: int | None = None
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    quick: tuple[str, ...] = ("wine", "iris", "vehicle", "ionosphere", "3-normal")
+
+    def methods_for(self, problem: str) -> tuple[Method, ...]:
+        """Return the methods that run on a dataset."""
+        return tuple(m for m in self.methods if problem in self.only.get(m.name, (problem,)))
+
+
+def protocol(problem: Problem, method: Method) -> str:
+    """Hash all that a score depends on except the code: data, splits and grids; twelve digits.
+
+    A stored score is valid only for the hash it was computed with.
+    """
+    things = (PROTOCOL_VERSION, problem, CATALOGUE[problem.dataset].recipe, method)
+    # scikit-learn wraps the lines of a long repr.
+    text = "".join("|".join(map(repr, things)).split())
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+#: Settings of a metric and the metric of each.
+Settings = tuple[tuple[Mapping[str, Any], Any], ...]
+
+#: Weights of the local metric relative to the Euclidean one.
+INTERPOLATIONS = (0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+#: Margins of the energy rows that were added to the paper's, in steps of about 1.5.
+MARGINS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+
+#: Shrinkages to select from.
+SHRINKAGES = (0.9, 0.7, 0.5, 0.3, 0.1)
+
+
+def _generative(combination: str = "uniform", shrinkage: float | None = None) -> GenerativeMetric:
+    """Return the metric of the paper, with explicit parameters because defaults may change."""
+    return GenerativeMetric(
+        combination, shrinkage=shrinkage, base="identity", normalization="determinant"
+    )
+
+
+def _lmnn(n_neighbors: int) -> LMNN:
+    """Return the LMNN of the paper: from the Euclidean metric to the minimum of the objective."""
+    return LMNN(n_neighbors, init="identity", early_stopping=False)
+
+
+_UNI: Settings = (({}, _generative()),)
+_SHRUNK: Settings = tuple(({"shrinkage": s}, _generative(shrinkage=s)) for s in SHRINKAGES)
+
+
+def _main_methods(
+    targets: tuple[int, ...],
+    energy: Energy,
+    interpolations: tuple[float, ...],
+    neighbors: tuple[int, ...],
+) -> dict[str, Method]:
+    """Return the methods of the main tables, GLM, and energies with the finer grid of margins."""
+    lmnn: Settings = tuple(({"targets": k}, _lmnn(k)) for k in targets)
+    methods: list[Method] = [
+        InMetric("euclidean", "Euclidean", "euclidean"),
+        InMetric("lmnn", "LMNN", "lmnn", lmnn),
+        LocalVotes("glm-int", "GLM^INT", "glm", interpolations),
+        LocalVotes("glm", "GLM", "glm", (1.0,)),
+        InMetric("uni", "M^UNI", "uni", _UNI),
+        InMetric("lmnn-e", "LMNN_E", "lmnn", lmnn, energy),
+        InMetric("uni-e", "M_E^UNI", "uni", _UNI, energy),
+    ]
+    for suffix, form in (("e1", "one-sided"), ("e3", "three-term")):
+        finer = Energy(neighbors, MARGINS, energy=form)
+        words = f"{form}, finer margins"
+        methods.append(InMetric(f"lmnn-{suffix}", f"LMNN_E, {words}", "lmnn", lmnn, finer))
+        methods.append(InMetric(f"uni-{suffix}", f"M_E^UNI, {words}", "uni", _UNI, finer))
+    return {method.name: method for method in methods}
+
+
+# Ties of the finer grid go to three targets.
+_SMALL = _main_methods((1, 3, 5), Energy(), INTERPOLATIONS, (3, 1, 5, 7, 9))
+_LARGE_ENERGY = Energy((1, 3, 5), (0.1, 0.3, 1.0))
+_LARGE = _main_methods((3,), _LARGE_ENERGY, (0.01, 0.1, 0.3), (3, 1, 5))
+
+_NCA = NeighborhoodComponentsAnalysis()
+_SVM_GRID = tuple(
+    {"C": 2.0**c, "gamma": 2.0**g} for c, g in product(range(-3, 12, 2), range(-8, 3, 2))
+)
+
+_SIX = ("euclidean", "lmnn", "glm-int", "uni", "lmnn-e", "uni-e")
+_EIGHT = ("euclidean", "lmnn", "glm-int", "uni", "gmm", "kde", "lmnn-e", "uni-e")
+_OF_EIGHT = _SMALL | {
+    "kde": InMetric("kde", "M^KDE", "kde", (({}, _generative("kde")),)),
+    "gmm": InMetric("gmm", "M^GMM", "gmm", (({}, _generative("gmm")),)),
+}
+
+#: The simplest setting first: the metric closest to the Euclidean one.
+_CLUSTER_GRID = tuple(
+    sorted(product((0.5, 0.1, 0.01), (0.1, 0.3, 0.5, 0.7, 1.0)), key=lambda p: (p[1], -p[0]))
+)
+
+_EXPERIMENTS = (
+    Experiment(
+        name="small",
+        title="Error on small datasets, in %",
+        problems=SMALL,
+        methods=(
+            *_SMALL.values(),
+            InMetric("nca", "NCA", "nca", (({}, _NCA),)),
+            Estimators("lda", "LDA", "lda", LinearDiscriminantAnalysis()),
+            Estimators("svm", "RBF-SVM", "svm", SVC(), _SVM_GRID),
+        ),
+        figures=paper.SMALL,
+        ranked={"six methods": _SIX},
+        paper_ranks={"six methods": paper.RANKS_SIX},
+    ),
+    Experiment(
+        name="density",
+        title="Error of density-weighted combinations, in %",
+        problems=SMALL,
+        methods=tuple(_OF_EIGHT[name] for name in _EIGHT),
+        figures=paper.SMALL,
+        ranked={"eight methods": _EIGHT},
+        paper_ranks={"eight methods": paper.RANKS_EIGHT},
+    ),
+    Experiment(
+        name="large",
+        title="Error on large datasets, in %",
+        problems=LARGE,
+        methods=(
+            *_LARGE.values(),
+            InMetric("uni-shrunk", "M^UNI, shrinkage tuned", "shrunk", _SHRUNK),
+            InMetric("uni-shrunk-e", "M_E^UNI, shrinkage tuned", "shrunk", _SHRUNK, _LARGE_ENERGY),
+        ),
+        figures=paper.LARGE,
+        # MNIST would need an eigendecomposition per query, and the paper has no value for it.
+        only={"glm": ("letters-scaled", "letters-original")},
+        quick=("letters-scaled",),
+    ),
+    Experiment(
+        name="nonlinear",
+        title="Error of nonlinear combinations, in %",
+        problems=tuple(name for name in (*SMALL, "2-normal") if name != "image"),
+        methods=(
+            KernelCombination("mkl-0", "baseline", "kernels", (0,)),
+            KernelCombination("mkl-1", "P = 1", "kernels", (1,)),
+            KernelCombination("mkl-5", "P = 5", "kernels", (5,)),
+            KernelCombination("mkl-10", "P = 10", "kernels", (10,)),
+            KernelCombination("mkl", "P by validation", "kernels", (1, 5, 10)),
+            OneKernel("rbf", "one RBF, Euclidean", "kernels", 0),
+            OneKernel("rbf-uni", "one RBF, M^UNI", "kernels", 1),
+        ),
+        figures=paper.NONLINEAR,
+        quick=("wine", "iris"),
+    ),
+    Experiment(
+        name="clustering",
+        title="Rand index of clusters",
+        problems=("3-normal", "iris", "wine", "heart", "vehicle", "ionosphere", "image", "german"),
+        methods=(
+            Clusters("k-means", "k-means + Euclidean", "clusters", ((0.1, 0.0),)),
+            Clusters("k-means-uni", "k-means + M^UNI", "clusters", _CLUSTER_GRID),
+            Clusters("k-means-uni-default", "the same, defaults", "clusters", ((0.1, 0.7),)),
+            Clusters("k-means-uni-1", "the same, tuned, one round", "clusters", _CLUSTER_GRID, 1),
+        ),
+        figures=paper.CLUSTERING,
+        quick=("iris", "wine", "ionosphere"),
+    ),
+    Experiment(
+        name="timing",
+        title="Seconds of one fit",
+        problems=(*SMALL, *LARGE),
+        methods=(
+            Seconds("time-lmnn", "LMNN", "timing", _lmnn(3)),
+            Seconds("time-uni", "M^UNI", "timing", _generative()),
+            Seconds("time-nca", "NCA", "timing", _NCA),
+        ),
+        figures=paper.SECONDS,
+        n_splits=1,
+        # Time and memory of NCA grow with the square of the number of samples.
+        only={"time-nca": SMALL},
+    ),
+)
+
+#: The experiments by name.
+EXPERIMENTS: dict[str, Experiment] = {e.name: e for e in _EXPERIMENTS}
