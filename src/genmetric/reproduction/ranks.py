@@ -132,15 +132,15 @@ def rank_methods(
         )
     n, k = scores.shape
     ranks = rankdata(scores, axis=1).mean(axis=0)
-    tests: list[Any] = [np.nan] * 4
+    tests: tuple[Any, Any, Any, Any] = (np.nan, np.nan, np.nan, np.nan)
     if k > 2 and n > 1 and np.ptp(scores, axis=1).any():
         statistic, p_value = friedmanchisquare(*scores.T)
         slack = n * (k - 1) - statistic
         f_statistic = (n - 1) * statistic / slack if slack > 0 else np.inf
         f_p = f_distribution.sf(f_statistic, k - 1, (k - 1) * (n - 1))
-        tests = [statistic, p_value, f_statistic, f_p]
+        tests = (statistic, p_value, f_statistic, f_p)
     difference = critical_difference(k, n, level=level) if k > 1 else np.nan
-    return Ranking(tuple(methods), ranks, n, *map(float, tests), difference, level)
+    return Ranking(tuple(methods), ranks, n, *tests, difference, level)
 
 
 def critical_difference(n_methods: int, n_sets: int, *, level: float = 0.05) -> float:
