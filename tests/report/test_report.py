@@ -41,7 +41,12 @@ def found():
     """Compare methods on the table with hostile names."""
     table = make_table()
     return compare_metrics(
-        table, target="class", methods=METHODS, n_splits=3, title="wine <b>& cheese</b>"
+        table,
+        target="class",
+        methods=METHODS,
+        n_splits=3,
+        n_repeats=1,
+        title="wine <b>& cheese</b>",
     )
 
 
@@ -163,10 +168,14 @@ def test_arrays_and_names_of_rows(tmp_path):
     rng = np.random.default_rng(0)
     y = np.arange(90) % 3
     X = rng.normal(size=(90, 4)) + y[:, None]
-    found = compare_metrics(X, y, methods=["standardized", "generative"], n_splits=3)
+    features = ["height", "length", "weight", "age"]
+    methods = ["standardized", "generative"]
+    found = compare_metrics(X, y, methods=methods, n_splits=3, feature_names=features)
     names = [f"animal {i}" for i in range(90)]
     text = write_report(found, tmp_path / "r.html", row_names=names).read_text("utf-8")
     assert re.search(r"animal \d+: [012]", text)
+    assert '<th scope="col">length</th>' in text
+    assert f"<td>{X[4, 1]:.4g}</td>" in text  # the first rows
     with pytest.raises(ValueError, match="row_names has 1 names for 90 samples"):
         write_report(found, tmp_path / "r.html", row_names=["a"])
 

@@ -536,12 +536,12 @@ def _columns(comparison: Comparison) -> Section:
     blocks = [note for note in comparison.notes if note.strip() not in said]
     plans, original = encoder.columns_, _original(comparison, comparison.encoded())
     rows = []
-    for plan in plans[:100]:
+    for position, plan in enumerate(plans[:100]):
         values = ""
         if plan["kind"] in ("number", "date"):
             values = " to ".join(_text(v) for v in original[plan["name"]].agg(["min", "max"]))
         elif plan["kind"] != "left out":
-            words = [str(v) for v in _column(comparison.X, plan["name"])]
+            words = [str(v) for v in _column(comparison.X, position)]
             top = Counter(words).most_common(3)
             values = ", ".join(f"{plain_name(w, width=18)} {n / len(words):.0%}" for w, n in top)
         mark = "quiet" if plan["kind"] == "left out" else ""
@@ -557,7 +557,7 @@ def _first_rows(comparison: Comparison) -> Section:
     table = comparison.X
     names = [str(n) for n in getattr(table, "columns", comparison.feature_names)][:12]
     target = comparison.target.name if comparison.target is not None else "target"
-    cells = [_column(table, name)[:5] for name in names]
+    cells = [_column(table, position)[:5] for position in range(len(names))]
     rows = [
         [_row(comparison, i, None), _text(comparison.y[i]), *(_text(c[i]) for c in cells)]
         for i in range(min(5, comparison.n_samples))
@@ -595,13 +595,10 @@ def _draw(
     return Picture(figure, caption, alt)
 
 
-def _column(table: Any, name: str) -> AnyArray:
-    """Return the values of a column of a frame; of an array by position in the feature names."""
-    if hasattr(table, "columns"):
-        position = [str(column) for column in table.columns].index(name)
-        column = table.iloc[:, position] if hasattr(table, "iloc") else table[:, position]
-        return np.asarray(column, dtype=object)
-    return np.asarray(table)[:, int(name[1:])]
+def _column(table: Any, position: int) -> AnyArray:
+    """Return the values of a column of a frame or an array."""
+    values = table.iloc[:, position] if hasattr(table, "iloc") else table[:, position]
+    return np.asarray(values, dtype=object)
 
 
 def _original(comparison: Comparison, x: FloatArray) -> Any:
