@@ -17,6 +17,8 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from genmetric._averages import select_n_neighbors_to_average
+from genmetric.reproduction._ranks import mean_and_error, rank_methods
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -32,9 +34,7 @@ from genmetric import (
     GenerativeRegressionMetricCV,
     KernelRegressor,
 )
-from genmetric._averages import select_n_neighbors_to_average
 from genmetric.datasets import load_dataset
-from genmetric.reproduction._ranks import mean_and_error, rank_methods
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "regression.md"
 

@@ -7,6 +7,7 @@ from genmetric.learners.lmnn import LMNN
 from genmetric.learners.lmnn_loss import lmnn_objective, target_neighbors
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 from genmetric.learners.mlkr import MLKR, mlkr_objective
+from genmetric.learners.pairs import PairClassifier
 from genmetric.learners.regression import (
     GenerativeRegressionMetric,
     default_n_slices,
@@ -28,6 +29,7 @@ __all__ = [
     "KernelDensityWeights",
     "LinearMapMixin",
     "MahalanobisMixin",
+    "PairClassifier",
     "default_n_slices",
     "lmnn_objective",
     "mlkr_objective",

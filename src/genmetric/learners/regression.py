@@ -498,6 +498,8 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         t *= np.sqrt(np.trace(covariance) / len(covariance) / np.average(t**2, weights=weight))
         model = self.density_model
         model = GaussianModel(shrinkage=self.shrinkage) if model is None else clone(model)
+        if isinstance(model, GaussianMixtureModel) and model.random_state is None:
+            model.set_params(random_state=self.random_state)
         model.fit(np.column_stack([z, t]), sample_weight=weight)
         if isinstance(model, GaussianMixtureModel):
             moments = (model.means_, model.covariances_, model.mixing_weights_)
