@@ -35,6 +35,7 @@ TRUSTED_TYPES = [
             "gaussian.SeparateModels",
             "low_rank.LowRankGaussians",
             "mixture.GaussianMixtureModel",
+            "mixture.JointDensity",
             "statistics.ClassStatistics",
         )
     ),
