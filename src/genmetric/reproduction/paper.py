@@ -90,21 +90,7 @@ SECONDS = _read(
 )
 
 #: Average rank over the small datasets, of six methods and of eight.
-RANKS_SIX = {
-    "euclidean": 5.75,
-    "lmnn": 4.25,
-    "glm-int": 3.75,
-    "uni": 1.88,
-    "lmnn-e": 3.25,
-    "uni-e": 2.13,
-}
-RANKS_EIGHT = {
-    "euclidean": 7.75,
-    "lmnn": 6.0,
-    "glm-int": 5.5,
-    "uni": 3.0,
-    "gmm": 3.5,
-    "kde": 1.87,
-    "lmnn-e": 5.13,
-    "uni-e": 3.13,
-}
+SIX = ("euclidean", "lmnn", "glm-int", "uni", "lmnn-e", "uni-e")
+EIGHT = ("euclidean", "lmnn", "glm-int", "uni", "gmm", "kde", "lmnn-e", "uni-e")
+RANKS_SIX = dict(zip(SIX, (5.75, 4.25, 3.75, 1.88, 3.25, 2.13), strict=True))
+RANKS_EIGHT = dict(zip(EIGHT, (7.75, 6.0, 5.5, 3.0, 3.5, 1.87, 5.13, 3.13), strict=True))
