@@ -179,7 +179,7 @@ _EXPERIMENTS = (
         name="density",
         title="Error of density-weighted combinations, in %",
         problems=SMALL,
-        methods=tuple(_OF_EIGHT[name] for name in paper.EIGHT),
+        methods=tuple(_OF_EIGHT[name] for name in paper.RANKS_EIGHT),
         figures=paper.SMALL,
         ranked={"eight methods": paper.RANKS_EIGHT},
     ),
