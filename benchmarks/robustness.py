@@ -20,7 +20,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from genmetric.reproduction._ranks import mean_and_error, rank_methods
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.covariance import ledoit_wolf
 from sklearn.decomposition import PCA
@@ -32,6 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from genmetric import LMNN, GenerativeMetric, GenerativeMetricCV
 from genmetric.datasets import deskew, load_dataset
 from genmetric.neighbors import select_n_neighbors
+from genmetric.reproduction.ranks import mean_and_error, rank_methods
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "results" / "robustness.md"

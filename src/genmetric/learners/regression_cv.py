@@ -45,8 +45,9 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
 
     The candidates are all combinations of the grids; ``interpolation=0`` adds Euclidean distance
     and the pooled base. Each is fitted on the training part of every split, and the left-out
-    targets are predicted by the mean of their k nearest neighbours there. The candidate with the
-    best mean score over all k is fitted on all samples. (Unlike the candidates of
+    targets are predicted by the mean of their k nearest neighbours there. Of the candidates
+    whose score is within one standard error of the best, the one closest to the defaults of
+    :class:`GenerativeRegressionMetric` is fitted on all samples. (Unlike the candidates of
     :class:`GenerativeMetricCV` they are not averaged: that has a larger error.)
 
     Parameters
@@ -81,12 +82,13 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
     best_score_ : float
         Mean score of the selected candidate with the selected k; optimistic, as the best of many.
     best_index_ : int
-        Index of the selected candidate in the arrays of `cv_results_`; the first of several.
+        Index of the selected candidate in the arrays of `cv_results_`.
     best_estimator_ : GenerativeRegressionMetric
         The selected metric, fitted on all samples.
     cv_results_ : dict of ndarrays
         One entry per candidate: `params`, `param_method`, ..., `split0_test_score`, ... (mean over
-        k), `mean_test_score`, `std_test_score` and `rank_test_score`.
+        k), `mean_test_score`, `std_test_score`, `rank_test_score` and `within_one_standard_error`
+        (whether the candidate counts as equally good as the best).
     components_, metric_, metric_stderr_, slice_edges_
         Attributes of `best_estimator_`.
     n_features_in_ : int
@@ -181,6 +183,7 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         splits, weight = self._splits(x, targets, weight, rng)
         k = neighbor_numbers(self.n_neighbors, min(len(train) for train, _ in splits))
         scores = np.empty((len(grid), len(splits), len(k)))
+        paired: list[list[FloatArray]] = [[] for _ in grid]
         with one_blas_thread(), warnings.catch_warnings():
             # The final fit emits the warnings, once.
             warnings.simplefilter("ignore", UserWarning)
@@ -189,9 +192,11 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
                     template, grid, x[train], targets[train], weight[train]
                 )
                 for c, factor in enumerate(factors):
-                    scores[c, s] = self._score(x @ factor.T, targets, weight, train, test, k)
+                    z = x @ factor.T
+                    scores[c, s], each = self._score(z, targets, weight, train, test, k)
+                    paired[c].append(each)
         self.cv_results_ = results_table(grid, scores.mean(axis=2))
-        self.best_index_ = int(self.cv_results_["mean_test_score"].argmax())
+        self._select(grid, np.array([np.concatenate(parts) for parts in paired]))
         by_number = scores[self.best_index_].mean(axis=0)
         self.best_score_ = float(by_number.max())
         best = grid[self.best_index_]
@@ -249,19 +254,41 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         train: IntArray,
         test: IntArray,
         k: IntArray,
-    ) -> FloatArray:
-        """Return the score of the test samples for each k."""
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the score for each k, and scores of the test samples to compare candidates by."""
         if self.scoring is not None:
             values = []
             for number in k:
                 model = KNeighborsRegressor(int(number)).fit(z[train], targets[train])
                 values.append(check_scoring(model, self.scoring)(model, z[test], targets[test]))
-            return np.array(values)
+            return np.array(values), np.array([np.mean(values)])
         found = nearest_neighbors(z[train], int(k.max()), queries=z[test]).indices
         errors = average_errors(targets[train][found], targets[test], k)
         center = np.average(targets[test], weights=weight[test])
         variance = np.average((targets[test] - center) ** 2, weights=weight[test]) or 1.0
-        return np.asarray(1 - np.average(errors, axis=0, weights=weight[test]) / variance)
+        score = 1 - np.average(errors, axis=0, weights=weight[test]) / variance
+        return score, -errors.mean(axis=1) * weight[test] / variance
+
+    def _select(self, grid: list[dict[str, Any]], paired: FloatArray) -> None:
+        """Select the simplest candidate within one standard error of the best.
+
+        The standard error is that of the mean difference on the same samples, which varies less
+        than the scores themselves.
+        """
+        means = self.cv_results_["mean_test_score"]
+        n_scores = paired.shape[1]
+        difference = paired[means.argmax()] - paired
+        error = difference.std(axis=1, ddof=1) / np.sqrt(n_scores) if n_scores > 1 else 0.0
+        close = means >= means.max() - error - 1e-12
+        self.cv_results_["within_one_standard_error"] = close
+
+        def departure(c: int) -> tuple[float, ...]:
+            """Return how far a candidate is from the defaults, which are best on average."""
+            p = grid[c]
+            choices = (p["interpolation"] == 0, p["method"] != "combined", p["base"] != "pooled")
+            return (*choices, p["n_slices"] is not None, 1 - p["interpolation"], -means[c])
+
+        self.best_index_ = min(np.flatnonzero(close).tolist(), key=departure)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
