@@ -35,6 +35,7 @@ TRUSTED_TYPES = [
             "gaussian.SeparateModels",
             "low_rank.LowRankGaussians",
             "mixture.GaussianMixtureModel",
+            "mixture.JointDensity",
             "statistics.ClassStatistics",
         )
     ),
@@ -48,7 +49,7 @@ TRUSTED_TYPES = [
             "mlkr.MLKR",
             "pairs.PairClassifier",
             "regression.GenerativeRegressionMetric",
-            "regression.GenerativeRegressionMetricCV",
+            "regression_cv.GenerativeRegressionMetricCV",
             "streaming.ClassStream",
             "streaming.Reservoir",
             "weights.GaussianMixtureWeights",
@@ -61,8 +62,10 @@ TRUSTED_TYPES = [
             "cluster.MetricKMeans",
             "kernels.classifier.SimpleMKLClassifier",
             "kernels.regional.RegionalKernels",
+            "kernels.simplemkl.MKLStep",
             "neighbors.energy.EnergyClassifier",
-            "neighbors.kernel_regression.KernelRegressor",
+            "neighbors.energy_model.EnergyModel",
+            "neighbors.kernel_regressor.KernelRegressor",
             "neighbors.local.LocalMetricClassifier",
             "tables.encoder.TableEncoder",
         )
