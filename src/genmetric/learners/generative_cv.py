@@ -14,6 +14,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from genmetric._neighbors import N_NEIGHBORS, other_neighbors, select_n_neighbors, vote_errors
 from genmetric._parallel import one_blas_thread
@@ -331,6 +332,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features, n_features)
             Local metrics of `best_estimator_`.
         """
+        check_is_fitted(self, "components_")
         found: FloatArray = self.best_estimator_.local_metrics(X)
         return found
 
