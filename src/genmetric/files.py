@@ -43,10 +43,12 @@ TRUSTED_TYPES = [
         f"genmetric.learners.{name}"
         for name in (
             "embedding.EmbeddingAdapter",
+            "embedding_selection.EmbeddingStatistics",
             "generative.GenerativeMetric",
             "generative_cv.GenerativeMetricCV",
             "lmnn.LMNN",
             "mlkr.MLKR",
+            "pair_model.PairModel",
             "pairs.PairClassifier",
             "regression.GenerativeRegressionMetric",
             "regression_cv.GenerativeRegressionMetricCV",
@@ -61,6 +63,7 @@ TRUSTED_TYPES = [
         for name in (
             "cluster.MetricKMeans",
             "kernels.classifier.SimpleMKLClassifier",
+            "kernels.metric_kernel.MetricKernel",
             "kernels.regional.RegionalKernels",
             "kernels.simplemkl.MKLStep",
             "neighbors.energy.EnergyClassifier",

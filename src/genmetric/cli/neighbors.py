@@ -118,8 +118,8 @@ def _table(
     total = parts.sum(axis=1)
     listed = []
     for i, row in enumerate(parts):
-        top = np.argsort(-np.abs(row), kind="stable")[: options["top"]]
-        top = [j for j in top if total[i] > 0 and abs(row[j]) >= SMALLEST_SHARE * total[i]]
+        order = np.argsort(-np.abs(row), kind="stable")[: options["top"]]
+        top = [j for j in order if total[i] > 0 and abs(row[j]) >= SMALLEST_SHARE * total[i]]
         words = [
             f"{columns[j]} {row[j] / total[i]:.0%} "
             f"({cells[0][columns[j]][i // k]}, {cells[1][columns[j]][i]})"
