@@ -17,41 +17,29 @@ import click
 from genmetric._text import near_names
 from genmetric.cli.output import remark
 
-#: Module of each command, its line in the help, and an example if an argument is missing.
+#: Module of each command and its line in the help, which must not import it.
 COMMANDS = {
-    "demo": ("compare", "Compare metrics on bundled datasets; write a report.", ""),
-    "compare": (
-        "compare",
-        "Compare metrics on a table and recommend one.",
-        "compare data.csv --target COLUMN",
-    ),
-    "fit": (
-        "fit",
-        "Learn a metric from a table and save it.",
-        "fit data.csv --target COLUMN --output model.gm",
-    ),
-    "transform": (
-        "apply",
-        "Map rows to the space of a saved metric.",
-        "transform model.gm data.csv",
-    ),
-    "predict": (
-        "apply",
-        "Predict classes or numbers of rows with a saved model.",
-        "predict model.gm new.csv",
-    ),
-    "neighbors": (
-        "neighbors",
-        "Find nearest rows and the columns that explain them.",
-        "neighbors model.gm data.csv new.csv",
-    ),
-    "inspect": ("inspect", "Show the contents of a saved model.", "inspect model.gm"),
-    "reproduce": ("reproduce", "Recompute the tables of the paper.", ""),
-    "datasets": ("reproduce", "List the datasets of the package.", ""),
+    "demo": ("compare", "Compare metrics on bundled datasets; write a report."),
+    "compare": ("compare", "Compare metrics on a table and recommend one."),
+    "fit": ("fit", "Learn a metric from a table and save it."),
+    "transform": ("apply", "Map rows to the space of a saved metric."),
+    "predict": ("apply", "Predict classes or numbers of rows with a saved model."),
+    "neighbors": ("neighbors", "Find nearest rows and the columns that explain them."),
+    "inspect": ("inspect", "Show the contents of a saved model."),
+    "reproduce": ("reproduce", "Recompute the tables of the paper."),
+    "datasets": ("reproduce", "List the datasets of the package."),
+}
+
+#: Arguments to show if one is missing.
+EXAMPLES = {
+    "compare": "data.csv --target COLUMN",
+    "fit": "data.csv --target COLUMN --output model.gm",
+    "neighbors": "model.gm data.csv new.csv",
+    "inspect": "model.gm",
 }
 
 #: Errors of invalid input: one line and exit code 2. Any other error is a bug.
-BAD_INPUT = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
+BAD_INPUT = (ValueError, OSError, ImportError, MemoryError, OverflowError)
 
 #: Different warnings that one command shows.
 MOST_WARNINGS = 8
@@ -85,14 +73,13 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line, _) in COMMANDS.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.group(
-    cls=LazyGroup,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings=SETTINGS)
 @click.version_option(package_name="genmetric", message="genmetric %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of errors.")
 @click.pass_context
@@ -139,7 +126,7 @@ def run(args: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         text, code = _one_line(error), 2
         if isinstance(error, click.MissingParameter) and first in COMMANDS:
-            text += f" Example: genmetric {COMMANDS[first][2]}"
+            text += f" Example: {where} {EXAMPLES.get(first, 'model.gm data.csv')}"
         elif not isinstance(error, (click.ClickException, *BAD_INPUT)):
             code = 1
             bug = "this is a bug, please report it (genmetric --debug shows the traceback)"

@@ -9,20 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genmetric._text import import_optional
-from genmetric.cli.options import (
-    DATA,
-    MethodKeys,
-    MethodsHelp,
-    check_score,
-    column_options,
-    command_line,
-    data_name,
-    data_source,
-    quiet_option,
-    read_training,
-    seed_option,
-    show_columns,
-)
+from genmetric.cli import options as opt
 from genmetric.cli.output import check_output, progress_bar, remark, say
 from genmetric.comparison.methods import METHODS, find_methods
 
@@ -33,76 +20,50 @@ if TYPE_CHECKING:
 DATASETS = ("iris", "wine", "ionosphere", "breast_cancer", "german", "segment", "vehicle")
 DEMO_METHODS = ("euclidean", "standardized", "generative", "energy")
 
+REPORT = click.Path(path_type=Path)
 ADDED = ",".join(key for key, method in METHODS.items() if not method.default)
 
-time_limit_option = click.option(
+time_limit_option = opt.option(
     "--time-limit",
+    "Start no further fold after this time; the answer is then incomplete.",
     type=click.FloatRange(0.1),
     metavar="SECONDS",
-    help="Start no further fold after this time; the answer is then incomplete.",
 )
 
+#: Options that are parameters of `compare_metrics`.
+PARAMETERS = ("scoring", "groups", "time", "n_splits", "n_repeats", "max_samples", "time_limit")
 
-@click.command(cls=MethodsHelp)
-@DATA
-@column_options
-@click.option(
-    "--group",
-    metavar="COL",
-    help="Column of subjects, devices or batches: rows of one value are in one fold. Not a feature.",
+
+@click.command(cls=opt.MethodsHelp)
+@opt.DATA
+@opt.column_options
+@opt.column(
+    "--group groups", "Rows of one value, such as a patient, are in one fold. Not a feature."
 )
-@click.option(
-    "--time",
-    metavar="COL",
-    help="Column of times: the folds are consecutive blocks. Not a feature.",
-)
-@click.option(
-    "--report",
-    metavar="HTML",
-    type=click.Path(path_type=Path),
-    help="Write a report with figures to this file.",
-)
-@click.option(
-    "--methods",
-    "--method",
-    "methods",
+@opt.column("--time", "The folds are consecutive blocks of this time. Not a feature.")
+@opt.option("--report", "Write a report with figures.", metavar="HTML", type=REPORT)
+@opt.option(
+    "--methods --method methods",
+    f"Methods to compare (default: all for the kind of target except {ADDED}).",
     metavar="A,B,...",
-    type=MethodKeys(several=True),
-    help="Methods to compare, separated by commas (default: all for the kind of target except "
-    f"{ADDED}).",
+    type=opt.MethodKeys(several=True),
 )
-@click.option(
-    "--add",
-    metavar="A,B,...",
-    type=MethodKeys(several=True),
-    help=f"Compare these methods as well, such as {ADDED}.",
+@opt.option("--add", "Compare these as well.", metavar="A,B,...", type=opt.MethodKeys(several=True))
+@opt.option(
+    "--score --scoring scoring",
+    "error (default), balanced_error (default if a class is rare), f1_macro, log_loss or roc_auc "
+    "for classes; r2 (default) or mae for numbers.",
+    callback=opt.check_score,
 )
-@click.option(
-    "--score",
-    "--scoring",
-    "score",
-    metavar="SCORE",
-    callback=check_score,
-    help="Score to compare methods by: error (default), balanced_error (default if a class is "
-    "rare), f1_macro, log_loss or roc_auc for classes; r2 (default) or mae for numbers.",
+@opt.option("--folds n_splits", "Number of folds (default: 5).", type=click.IntRange(2))
+@opt.option(
+    "--repeats n_repeats", "Repetitions (default: by size, 1 to 10).", type=click.IntRange(1)
 )
-@click.option("--folds", type=click.IntRange(2), help="Number of folds (default: 5).")
-@click.option(
-    "--repeats",
-    type=click.IntRange(1),
-    help="Repetitions of the cross-validation (default: 10 for small tables, 1 for large ones).",
-)
-@click.option(
-    "--rows",
-    type=click.IntRange(20),
-    default=20_000,
-    show_default=True,
-    help="Maximum number of rows; a random sample is drawn from larger tables.",
-)
+@opt.option("--rows max_samples", "Rows to sample.", type=click.IntRange(20), default=20_000)
 @time_limit_option
-@click.option("--json", "as_json", is_flag=True, help="Print all results as JSON.")
-@seed_option
-@quiet_option
+@opt.flag("--json as_json", "Print all results as JSON.")
+@opt.seed
+@opt.quiet
 @click.pass_context
 def compare(
     ctx: click.Context, /, data: Path, report: Path | None, as_json: bool, **options: Any
@@ -114,15 +75,15 @@ def compare(
     stops the comparison and shows the folds that are done. The exit code is 1 if no distance has a
     result.
     """
-    source = data_source(data)
+    source = opt.data_source(data)
     if report is not None:
         _check_report(report, data)
     with progress_bar("compare", quiet=options["quiet"]) as advance:
         advance("reading", 0.0)
-        X, y, target, encoder, notes = read_training(source, options, options["rows"])
+        X, y, target, encoder, notes = opt.read_training(source, options, options["max_samples"])
         if options["dry_run"] or options["strict"]:
-            roles = [options[role] for role in ("group", "time") if options[role]]
-            show_columns(encoder.fit(X.drop(columns=roles)), notes, options)
+            roles = [options[role] for role in ("groups", "time") if options[role]]
+            opt.show_columns(encoder.fit(X.drop(columns=roles)), notes, options)
         from genmetric.comparison import ComparisonInterrupted, compare_metrics
 
         methods = options["methods"]
@@ -137,16 +98,10 @@ def compare(
                 task=target.task,
                 columns=encoder,
                 methods=methods,
-                scoring=options["score"],
-                groups=options["group"],
-                time=options["time"],
-                n_splits=options["folds"],
-                n_repeats=options["repeats"],
-                max_samples=options["rows"],
-                time_limit=options["time_limit"],
-                title=data_name(data),
+                title=opt.data_name(data),
                 random_state=options["seed"],
                 progress=advance,
+                **{name: options[name] for name in PARAMETERS},
             )
         except ComparisonInterrupted as stop:
             found, interrupted = stop.comparison, True
@@ -161,7 +116,7 @@ def compare(
 
         ids = options["id_column"]
         names = None if ids is None else [str(name) for name in X[ids].iloc[found.rows]]
-        footers = [command_line("compare", ctx)]
+        footers = [opt.command_line("compare", ctx)]
         write_report(found, report, row_names=names, command=step, footers=footers)
         remark(f"{report} written.", quiet=options["quiet"])
     if interrupted:
@@ -181,8 +136,8 @@ def _values(found: Comparison) -> dict[str, Any]:
 def _check_report(path: Path, *inputs: Path) -> None:
     """Check that a report can be written before anything is computed."""
     check_output(path, *inputs)
-    import_optional("matplotlib", "report")
-    import_optional("jinja2", "report")
+    for package in ("matplotlib", "jinja2"):
+        import_optional(package, "report")
 
 
 def _next_command(ctx: click.Context, found: Comparison, dropped: Any) -> str:
@@ -193,26 +148,18 @@ def _next_command(ctx: click.Context, found: Comparison, dropped: Any) -> str:
         return ""
     shared = {param.name or "" for param in fit.params} - {"quiet"}
     left_out = [name for name in found.encoder.drop if name not in dropped]
-    left_out += [ctx.params[role] for role in ("group", "time") if ctx.params[role]]
+    left_out += [ctx.params[role] for role in ("groups", "time") if ctx.params[role]]
     more = [word for name in left_out for word in ("--drop", name)]
     more += ["--method", found.recommended, "--output", "model.gm"]
-    return command_line("fit", ctx, shared, more)
+    return opt.command_line("fit", ctx, shared, more)
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--report",
-    metavar="HTML",
-    default="genmetric-demo.html",
-    show_default=True,
-    type=click.Path(path_type=Path),
-    help="Report to write.",
-)
-@click.option("--no-report", is_flag=True, help="Do not write a report.")
+@opt.option("-o --report", "Report to write.", type=REPORT, default="genmetric-demo.html")
+@opt.flag("--no-report", "Do not write a report.")
 @time_limit_option
-@seed_option
-@quiet_option
+@opt.seed
+@opt.quiet
 def demo(report: Path, no_report: bool, time_limit: float | None, seed: int, quiet: bool) -> None:
     """Compare metrics on datasets that come with the package, and write a report on one."""
     if not no_report:

@@ -12,21 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genmetric.cli.options import (
-    DATA,
-    MethodKeys,
-    MethodsHelp,
-    column_options,
-    data_name,
-    data_source,
-    quiet_option,
-    read_training,
-    reading,
-    seed_option,
-    show_columns,
-)
+from genmetric.cli import options as opt
 from genmetric.cli.output import check_output, progress_bar, remark
-from genmetric.comparison.methods import METHODS, Method, find_methods
+from genmetric.comparison.methods import METHODS, Method
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -57,68 +45,34 @@ def _shrinkage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     return number
 
 
-@click.command(cls=MethodsHelp)
-@DATA
-@column_options
-@click.option(
-    "-m",
-    "--method",
-    metavar="METHOD",
-    type=MethodKeys(several=False),
-    help="Method to fit (default: generative-cv, or regression-cv for numbers; generative and "
-    "regression for files read in batches).",
+@click.command(cls=opt.MethodsHelp)
+@opt.DATA
+@opt.column_options
+@opt.option(
+    "-m --method",
+    "Method to fit (default: generative-cv or regression-cv; in batches generative or regression).",
+    type=opt.MethodKeys(several=False),
 )
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="MODEL",
-    type=click.Path(path_type=Path),
-    help="Model file to write.",
-)
-@click.option(
-    "-k",
-    "--neighbors",
-    type=click.IntRange(1),
-    help="Number of neighbours; selected by leave-one-out by default.",
-)
-@click.option(
-    "--shrinkage",
-    metavar="S",
-    callback=_shrinkage,
-    help="Shrinkage of the covariances: none, auto or a number from 0 to 1; larger values "
-    "regularise more.",
-)
-@click.option(
-    "--interpolation",
-    type=click.FloatRange(0, 1),
-    metavar="L",
-    help="Weight of the learned metric, 0 to 1; smaller values are closer to Euclidean distance.",
-)
-@click.option("--raw", is_flag=True, help="Do not standardise the features.")
-@click.option(
-    "--stream",
-    is_flag=True,
-    help=f"Read the file in batches (automatic above {STREAM_BYTES >> 20} MB).",
-)
-@click.option(
+@opt.option("-o --output", "Model file to write.", required=True, type=click.Path(path_type=Path))
+@opt.option("-k --neighbors", "Number of neighbours; selected by default.", type=click.IntRange(1))
+@opt.option("--shrinkage", "Of covariances: none, auto or 0 to 1, the most.", callback=_shrinkage)
+@opt.option("--interpolation", "Weight of the learned metric, 0 to 1.", type=click.FloatRange(0, 1))
+@opt.flag("--raw", "Do not standardise the features.")
+@opt.flag("--stream", f"Read the file in batches (automatic above {STREAM_BYTES >> 20} MB).")
+@opt.option(
     "--average-rows",
+    "With --stream: random rows whose local metrics are averaged; class models use all rows.",
     type=click.IntRange(1),
     default=100_000,
-    show_default=True,
-    help="With --stream: number of random rows whose local metrics are averaged. The class models "
-    "use all rows.",
 )
-@click.option(
+@opt.option(
     "--keep-rows",
+    "With --stream: random rows that are kept as neighbours. More predict better.",
     type=click.IntRange(1),
     default=20_000,
-    show_default=True,
-    help="With --stream: maximum number of random rows that the model keeps as neighbours. More "
-    "rows predict better and take more memory.",
 )
-@seed_option
-@quiet_option
+@opt.seed
+@opt.quiet
 def fit(data: Path, output: Path, **options: Any) -> None:
     """Learn a metric from the rows of DATA and save it.
 
@@ -131,14 +85,16 @@ def fit(data: Path, output: Path, **options: Any) -> None:
     given = {n: options[n] for n in ("shrinkage", "interpolation") if options[n] is not None}
     if options["method"] is not None:
         _check_settings(METHODS[options["method"]], given, options)
-    source = data_source(data)
+    source = opt.data_source(data)
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     stream = options["stream"] or size > STREAM_BYTES
     with progress_bar("fit", quiet=options["quiet"]) as advance:
         advance("reading", 0.0)
-        X, y, target, encoder, notes = read_training(source, options, PLAN_ROWS if stream else None)
+        X, y, target, encoder, notes = opt.read_training(
+            source, options, PLAN_ROWS if stream else None
+        )
         method = _method(target.task, given, options, stream=stream)
-        lines = show_columns(encoder.fit(X), notes, options)
+        lines = opt.show_columns(encoder.fit(X), notes, options)
         advance("learning", 0.2)
         if given.get("shrinkage") == "none":
             given["shrinkage"] = None
@@ -156,14 +112,14 @@ def fit(data: Path, output: Path, **options: Any) -> None:
             model = method.fit(features, y, target.task, feature_columns=columns, **settings)
             counts = Counter(y.tolist())
         facts = {
-            "file": data_name(data),
+            "file": opt.data_name(data),
             "rows": counts.total(),
             "streamed": stream,
             **_target_facts(target.task, counts),
             "parameters": method.parameters(model),
             **({} if stream else _leave_one_out(method, model, y)),
         }
-        model = _joined(encoder, model)
+        model.steps.insert(0, ("columns", encoder))
         facts |= _metric_facts(model, X)
     facts["seconds"] = round(perf_counter() - start, 3)
     facts["written"] = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
@@ -185,9 +141,9 @@ def _check_settings(method: Method, given: dict[str, Any], options: dict[str, An
         if name not in method.settings:
             able = ", ".join(m.key for m in METHODS.values() if name in m.settings)
             raise click.UsageError(f"--{name} needs one of the methods {able}; got {method.key}.")
-    for flag in ("neighbors", "raw"):
-        if options[flag] and not method.votes:
-            raise click.UsageError(f"--{flag} needs a method that votes; got {method.key}.")
+    for name in ("neighbors", "raw"):
+        if options[name] and not method.votes:
+            raise click.UsageError(f"--{name} needs a method that votes; got {method.key}.")
 
 
 def _method(task: Any, given: dict[str, Any], options: dict[str, Any], *, stream: bool) -> Method:
@@ -196,18 +152,13 @@ def _method(task: Any, given: dict[str, Any], options: dict[str, Any], *, stream
     method = METHODS[key]
     if task not in method.tasks:
         able = ", ".join(m.key for m in METHODS.values() if m.distance and task in m.tasks)
-        raise click.UsageError(
-            f"--method {key} is not for {task}, the task of the target. Use one of {able}, or --task "
-            f"{method.tasks[0]}."
-        )
+        other = f"Use one of {able}, or --task {method.tasks[0]}."
+        raise click.UsageError(f"--method {key} is not for {task}, the task of the target. {other}")
     if stream and not method.streams:
         able = ", ".join(m.key for m in METHODS.values() if m.streams and task in m.tasks)
-        raise click.UsageError(
-            f"--method {key} needs all rows in memory, and this file is read in batches. Use one of "
-            f"{able}, or fit on a part of the rows."
-        )
+        raise click.UsageError(f"--method {key} needs all rows in memory. Use one of {able}.")
     _check_settings(method, given, options)
-    return find_methods([key], task)[0]
+    return method
 
 
 def _fit_batches(
@@ -227,7 +178,7 @@ def _fit_batches(
     def batches() -> Iterator[tuple[Any, Any]]:
         counts: Counter[Any] = Counter()
         passes.append(counts)
-        for frame in read_batches(source, **reading(options)):
+        for frame in read_batches(source, **opt.reading(options)):
             y, present = target.read(frame)
             counts.update(y.tolist())
             if present.any():
@@ -242,13 +193,6 @@ def _fit_batches(
         **settings,
     )
     return model, passes[0]
-
-
-def _joined(encoder: Any, model: Any) -> Pipeline:
-    """Put the columns in front of a fitted model."""
-    from sklearn.pipeline import Pipeline
-
-    return Pipeline([("columns", encoder), *model.steps])
 
 
 def _target_facts(task: str, counts: Counter[Any]) -> dict[str, Any]:
@@ -294,11 +238,9 @@ def _summary(output: Path, method: Method, facts: dict[str, Any], n_features: in
     classes = facts.get("classes")
     words = [f"{name} {value}" for name, value in facts["parameters"].items()]
     error = leave_one_out_text(facts)
-    parts = [
-        f"{output}: {method.key} from {facts['rows']} rows, {n_features} "
-        f"feature{'' if n_features == 1 else 's'}, "
-        + (f"{len(classes)} classes" if classes else "numeric target"),
-        *([", ".join(words)] if words else []),
-        *([f"leave-one-out {error}"] if error else []),
-    ]
+    target = f"{len(classes)} classes" if classes else "numeric target"
+    features = f"{n_features} feature{'' if n_features == 1 else 's'}"
+    parts = [f"{output}: {method.key} from {facts['rows']} rows, {features}, {target}"]
+    parts += [", ".join(words)] if words else []
+    parts += [f"leave-one-out {error}"] if error else []
     return "; ".join(parts) + "."

@@ -8,23 +8,17 @@ from typing import Any
 
 import click
 
+from genmetric.cli import options as opt
 from genmetric.cli.apply import Model, load_model
 from genmetric.cli.fit import leave_one_out_text
-from genmetric.cli.options import MODEL
 from genmetric.cli.output import say
 
 
 @click.command()
-@MODEL
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=15,
-    show_default=True,
-    help="Number of columns to list.",
-)
-@click.option("--all", "all_", is_flag=True, help="List all columns.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@opt.MODEL
+@opt.option("--top", "Number of columns to list.", type=click.IntRange(1), default=15)
+@opt.flag("--all all_", "List all columns.")
+@opt.flag("--json as_json", "Print everything as JSON.")
 def inspect(model: Path, top: int, all_: bool, as_json: bool) -> None:
     """Show what MODEL learned: contributions of the columns, spectrum, effective rank, classes.
 
@@ -62,9 +56,9 @@ def _facts(model: Model) -> dict[str, Any]:
     except click.UsageError as error:
         return {**found, "metric": str(error.message)}
     sizes = (into.matrix**2).sum(axis=0)
-    numeric = into.columns
+    numeric = set(into.columns)
     if encoder is not None:
-        numeric = [c["name"] for c in encoder.columns_ if c["kind"] == "number"]
+        numeric = {c["name"] for c in encoder.columns_ if c["kind"] == "number"}
     pairs = zip(into.columns, into.feature_names_in, sizes, strict=True)
     units = {c: float(size**-0.5) for c, f, size in pairs if c == f and c in numeric and size > 0}
     return {**found, "features": list(into.feature_names_in), "unit_differences": units}

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from genmetric.cli import options as opt
 from genmetric.cli.apply import Model, load_model, significant
-from genmetric.cli.options import MODEL, file_options, quiet_option
 from genmetric.cli.output import OUT, check_table_output, progress_bar, write_frames
 
 #: Bytes of the neighbours of one chunk of queries, with all their features.
@@ -20,35 +20,16 @@ SMALLEST_SHARE = 0.005
 
 
 @click.command()
-@MODEL
+@opt.MODEL
 @click.argument("reference", metavar="REFERENCE", type=click.Path(path_type=Path))
 @click.argument("queries", metavar="QUERIES", type=click.Path(path_type=Path, allow_dash=True))
 @OUT
-@click.option(
-    "-k",
-    "--neighbors",
-    type=click.IntRange(1),
-    default=5,
-    show_default=True,
-    help="Number of neighbours per query.",
-)
-@click.option(
-    "--top",
-    type=click.IntRange(1),
-    default=3,
-    show_default=True,
-    help="Number of columns to name per neighbour.",
-)
-@click.option(
-    "--contributions",
-    is_flag=True,
-    help="Add a column per column of the table with its part of the squared distance.",
-)
-@click.option(
-    "--id", "id_column", metavar="COL", help="Column that identifies rows, in both files."
-)
-@file_options
-@quiet_option
+@opt.option("-k --neighbors", "Number of neighbours per query.", type=click.IntRange(1), default=5)
+@opt.option("--top", "Number of columns to name per neighbour.", type=click.IntRange(1), default=3)
+@opt.flag("--contributions", "Add the part of each column in the squared distance.")
+@opt.column("--id id_column", "Column that identifies rows, in both files.")
+@opt.file_options
+@opt.quiet
 def neighbors(
     model: Path, reference: Path, queries: Path, output: Path | None, **options: Any
 ) -> None:
@@ -79,9 +60,9 @@ def _neighbors(
     into, k = loaded.linear_map(), options["neighbors"]
     target = loaded.metadata.get("target", {}).get("name")
     parts, ids, targets = [], [], []
-    for frame, rows in loaded.batches(reference, options, into):
+    for frame, rows, columns in loaded.batches(reference, options, into):
         parts.append(rows)
-        ids += list(loaded.copied(frame, options).values())[:1]
+        ids += list(columns.values())[:1]
         targets += [frame[target].to_numpy()] if target in frame.columns else []
     features = np.concatenate(parts)
     known = {
@@ -89,10 +70,8 @@ def _neighbors(
         **({f"neighbor_{target}": np.concatenate(targets)} if targets else {}),
     }
     first = 0
-    for frame, asked in loaded.batches(queries, options, into):
-        names = next(iter(loaded.copied(frame, options).values()), None)
-        if names is None:
-            names = np.arange(first, first + len(asked)) + 1
+    for _, asked, columns in loaded.batches(queries, options, into):
+        names = next(iter(columns.values()), np.arange(first, first + len(asked)) + 1)
         # The features of all neighbours of a chunk are in memory at once.
         step = max(1, QUERY_BYTES // (8 * asked.shape[1] * (k + 1)))
         for start in range(0, len(asked), step):
@@ -101,9 +80,7 @@ def _neighbors(
             batches = [(features, None)]
             found = nearest_in_batches(into, chunk, batches, n_neighbors=k, first_query=own)
             if not found.distances.size:
-                raise click.UsageError(
-                    "REFERENCE has no other row to be a neighbour. Add rows to it."
-                )
+                raise click.UsageError("REFERENCE has no other row to be a neighbour.")
             near = features[found.indices.ravel()]
             chunk_names = names[start : start + step]
             yield _table(loaded, found, chunk_names, known, (chunk, near), options)
@@ -141,8 +118,8 @@ def _table(
     total = parts.sum(axis=1)
     listed = []
     for i, row in enumerate(parts):
-        top = np.argsort(-np.abs(row), kind="stable")[: options["top"]]
-        top = [j for j in top if total[i] > 0 and abs(row[j]) >= SMALLEST_SHARE * total[i]]
+        order = np.argsort(-np.abs(row), kind="stable")[: options["top"]]
+        top = [j for j in order if total[i] > 0 and abs(row[j]) >= SMALLEST_SHARE * total[i]]
         words = [
             f"{columns[j]} {row[j] / total[i]:.0%} "
             f"({cells[0][columns[j]][i // k]}, {cells[1][columns[j]][i]})"

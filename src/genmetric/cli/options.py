@@ -36,40 +36,43 @@ def stacked(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def columns_option(*names: str, help: str) -> Callable[[F], F]:
+def option(flags: str, help: str, **settings: Any) -> Callable[[F], F]:
+    """Create an option from its flags, separated by spaces."""
+    return click.option(*flags.split(), help=help, **settings)
+
+
+def flag(flags: str, help: str) -> Callable[[F], F]:
+    """Create an option that is given or not."""
+    return option(flags, help, is_flag=True)
+
+
+def column(flags: str, help: str, **settings: Any) -> Callable[[F], F]:
+    """Create an option that names a column."""
+    return option(flags, help, metavar="COL", **settings)
+
+
+def columns(flags: str, help: str) -> Callable[[F], F]:
     """Create an option that names a column and can be repeated."""
-    return click.option(*names, multiple=True, metavar="COL", help=f"{help} Can be repeated.")
+    return column(flags, f"{help} Can be repeated.", multiple=True)
 
 
 _reading_options = stacked(
-    click.option("--delimiter", metavar="CHAR", help="Field delimiter; detected by default."),
-    click.option(
-        "--encoding", metavar="NAME", help="Text encoding (default: UTF-8, else Windows-1252)."
-    ),
-    click.option(
-        "--header/--no-header",
-        default=None,
-        help="Whether the first line names the columns; detected by default. Without a header they "
-        "are column_1, column_2, ...",
-    ),
-    click.option("--sheet", metavar="NAME", help="Name or number of an Excel sheet."),
-    click.option(
+    option("--delimiter", "Field delimiter; detected by default.", metavar="CHAR"),
+    option("--encoding", "Text encoding (default: UTF-8, else Windows-1252).", metavar="NAME"),
+    option("--header/--no-header", "Whether the first line names the columns.", default=None),
+    option("--sheet", "Name or number of an Excel sheet.", metavar="NAME"),
+    option(
         "--na",
+        "Another text for a missing value, besides NA, ?, -, null and others. Can be repeated.",
         multiple=True,
         metavar="VALUE",
-        help="Another text that stands for a missing value, in addition to NA, ?, -, null, unknown "
-        "and similar ones. Can be repeated.",
     ),
 )
 
 #: How a file of new rows is read.
 file_options = stacked(
     _reading_options,
-    click.option(
-        "--strict",
-        is_flag=True,
-        help="Stop with an error if a cell cannot be read (default: it is treated as missing).",
-    ),
+    flag("--strict", "Stop with an error if a cell cannot be read; else it is missing."),
 )
 
 
@@ -80,53 +83,28 @@ def _task(_ctx: click.Context, _param: click.Parameter, value: str | None) -> st
 
 #: The role of each column.
 column_options = stacked(
-    click.option(
-        "-t",
-        "--target",
-        required=True,
-        metavar="COL",
-        help="Column with the classes or the numbers to predict.",
-    ),
-    click.option(
+    column("-t --target", "Column with the classes or numbers to predict.", required=True),
+    option(
         "--task",
+        "Kind of target; detected by default.",
         type=click.Choice(["classification", "regression", "classes", "number"]),
         metavar="[classification|regression]",
         callback=_task,
-        help="Kind of target; detected from its values by default.",
     ),
-    click.option(
-        "--id", "id_column", metavar="COL", help="Column that identifies the rows; not a feature."
-    ),
-    columns_option(
-        "--feature", "features", help="Use only this column as a feature (default: all others)."
-    ),
-    columns_option("--drop", help="Leave this column out."),
-    columns_option("--as-category", help="Treat this column as categorical, even if numeric."),
-    columns_option("--as-number", help="Treat this column as numeric; other cells are missing."),
-    click.option(
-        "--decimal",
-        type=click.Choice([".", ","]),
-        help="Decimal separator of numbers; detected by default.",
-    ),
-    click.option(
-        "--thousands", metavar="CHAR", help="Thousands separator of numbers; detected by default."
-    ),
-    click.option("--dry-run", is_flag=True, help="Show how each column is read, and stop."),
+    column("--id id_column", "Column that identifies the rows; not a feature."),
+    columns("--feature features", "Use only this column as a feature."),
+    columns("--drop", "Leave this column out."),
+    columns("--as-category", "Treat this column as categorical, even if numeric."),
+    columns("--as-number", "Treat this column as numeric; other cells are missing."),
+    option("--decimal", "Decimal separator; detected by default.", type=click.Choice([".", ","])),
+    option("--thousands", "Thousands separator; detected by default.", metavar="CHAR"),
+    flag("--dry-run", "Show how each column is read, and stop."),
     _reading_options,
-    click.option(
-        "--strict",
-        is_flag=True,
-        help="Stop with an error if, without an option that asks for it, a column would be left "
-        "out, a value imputed, a cell or a row not used, or an ambiguous format decided.",
-    ),
+    flag("--strict", "Stop if a column or cell would be left out, imputed or guessed."),
 )
 
-seed_option = click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Random seed."
-)
-quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, help="Suppress progress bars and messages."
-)
+seed = option("--seed", "Random seed.", type=click.IntRange(0, 2**32 - 1), default=0)
+quiet = flag("-q --quiet", "Suppress progress bars and messages.")
 
 
 class MethodKeys(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3
@@ -147,11 +125,7 @@ class MethodKeys(click.ParamType):  # type: ignore[type-arg]  # generic since cl
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if not self.several and not METHODS[keys[0]].distance:
-            self.fail(
-                f"{keys[0]} is not a distance: `genmetric compare` shows it for reference only.",
-                param,
-                ctx,
-            )
+            self.fail(f"{keys[0]} is not a distance: compare shows it for reference.", param, ctx)
         return keys if self.several else keys[0]
 
 
@@ -216,18 +190,27 @@ def command_line(
     return shlex.join(["genmetric", command, *arguments, *options, *more])
 
 
+def check_file(path: Path) -> None:
+    """Raise if a file does not exist, before anything slow is imported."""
+    if not path.exists() or path.is_dir():
+        what = "is a folder. Name a file." if path.exists() else "no such file. Check its name."
+        raise click.UsageError(f"{path}: {what}")
+
+
+def check_names(wanted: Sequence[str], names: Collection[str], what: str = "") -> None:
+    """Raise if a table does not have a column."""
+    for name in wanted:
+        if name not in names:
+            near = did_you_mean(name, names) or f"The columns are {', '.join(list(names)[:20])}."
+            raise TableError(f"there is no column {name!r}{what}. {near}")
+
+
 def data_source(path: Path) -> Any:
     """Return a file that exists, or the bytes of the standard input."""
     if str(path) != "-":
-        if not path.exists():
-            raise click.UsageError(f"{path}: no such file. Check the name and the folder.")
-        if path.is_dir():
-            raise click.UsageError(f"{path}: is a folder. Name a file.")
+        check_file(path)
         return path
-    stream = getattr(sys.stdin, "buffer", None)
-    if stream is None:
-        raise click.UsageError("The standard input is closed. Name a file instead of -.")
-    data = stream.read(MAX_INPUT + 1)
+    data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
     if len(data) > MAX_INPUT:
         raise click.UsageError("The standard input has more than 2 GB. Name a file instead of -.")
     return data
@@ -278,28 +261,27 @@ def read_training(
     frame = read_table(
         source, sample=sample, random_state=options["seed"], **numbers, **reading(options)
     )
-    keep = _check_names(frame.columns, options)
+    keep = _possible_features(frame.columns, options)
     numbers["na_values"] = options["na"]
     X, y, target = split_target(frame, options["target"], options["task"], **numbers)
     from genmetric.tables import TableEncoder
 
-    drop = [name for name in X.columns if name not in keep]
+    # The comparison takes the columns of groups and times out itself.
+    keep |= {options.get("groups"), options.get("time")}
+    drop = tuple(name for name in X.columns if name not in keep)
     given = {name: options[name] for name in ("as_category", "as_number")}
-    encoder = TableEncoder(drop=tuple(drop), **given, **numbers)
+    encoder = TableEncoder(drop=drop, **given, **numbers)
     notes = [f"target {target.summary}", *target.notes, *frame.attrs["notes"]]
     return X, y, target, encoder, notes
 
 
-def _check_names(names: Collection[str], options: dict[str, Any]) -> set[str]:
+def _possible_features(names: Collection[str], options: dict[str, Any]) -> set[Any]:
     """Check the columns that options name; return those that may be features."""
-    roles = {name: options.get(name) for name in ("target", "id_column", "group", "time")}
+    roles = {name: options.get(name) for name in ("target", "id_column", "groups", "time")}
     taken = [name for name in roles.values() if name is not None]
     listed = [n for key in ("features", "drop", "as_category", "as_number") for n in options[key]]
-    for name in (*taken, *listed):
-        if name not in names:
-            what = " (target)" if name == options["target"] else ""
-            near = did_you_mean(name, names) or f"The columns are {', '.join(list(names)[:20])}."
-            raise TableError(f"there is no column {name!r}{what}. {near}")
+    check_names(taken[:1], names, " (target)")
+    check_names([*taken, *listed], names)
     twice = next((name for name in taken if taken.count(name) > 1 or name in listed), None)
     twice = twice or next((n for n in options["features"] if n in options["drop"]), None)
     if twice is not None:

@@ -18,8 +18,7 @@ OUT = click.option(
     "--output",
     metavar="OUT",
     type=click.Path(path_type=Path, allow_dash=True),
-    help="File to write; its ending selects the format: .csv, .tsv, .parquet, .arrow, .feather, "
-    ".jsonl, also .csv.gz (default: CSV on standard output).",
+    help="File to write: .csv, .tsv, .parquet, .arrow, .feather or .jsonl (default: CSV on stdout).",
 )
 
 

@@ -8,8 +8,11 @@ from typing import Any
 
 import click
 
+from genmetric.cli import options as opt
 from genmetric.cli.output import progress_bar, remark, say
 from genmetric.reproduction.names import TABLES
+
+DIRECTORY = click.Path(exists=True, file_okay=False)
 
 
 def _words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str] | None:
@@ -24,30 +27,21 @@ def _words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
 
 @click.command()
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
-@click.option(
-    "--splits", type=click.IntRange(1), help="Number of random splits (default: as in the paper)."
+@opt.option(
+    "--splits n_splits", "Random splits (default: as in the paper).", type=click.IntRange(1)
 )
-@click.option("--datasets", callback=_words, metavar="A,B", help="Run these datasets only.")
-@click.option("--methods", callback=_words, metavar="A,B", help="Run these methods only.")
-@click.option(
+@opt.option("--datasets", "Run these datasets only.", callback=_words, metavar="A,B")
+@opt.option("--methods", "Run these methods only.", callback=_words, metavar="A,B")
+@opt.option(
     "--output",
+    "Directory for the scores, the tables and the report.",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("genmetric-study"),
-    show_default=True,
-    help="Directory for the scores, the tables and the report.",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Number of processes (default: one per core).")
-@click.option(
-    "--quick", is_flag=True, help="Run two splits of a few datasets, which takes minutes."
-)
-@click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False),
-    help="Directory with heart.csv.gz and mnist.npz (default: GENMETRIC_DATA, else OpenML).",
-)
-@click.option(
-    "--no-run", is_flag=True, help="Write the tables from stored scores without computing."
-)
+@opt.option("--jobs n_jobs", "Number of processes (default: one per core).", type=click.IntRange(1))
+@opt.flag("--quick", "Run two splits of a few datasets, which takes minutes.")
+@opt.option("--data-dir", "Directory with heart.csv.gz and mnist.npz.", type=DIRECTORY)
+@opt.flag("--no-run", "Write the tables from stored scores without computing.")
 def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any) -> None:
     """Recompute the tables of the paper and show them next to the published values.
 
@@ -65,18 +59,8 @@ def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any)
 
     try:
         with progress_bar("reproduce") as advance:
-            written = run_tables(
-                names,
-                output=output,
-                n_splits=options["splits"],
-                datasets=options["datasets"],
-                methods=options["methods"],
-                data_dir=options["data_dir"],
-                n_jobs=options["jobs"],
-                quick=options["quick"],
-                compute=not no_run,
-                progress=advance,
-            )
+            compute = not no_run
+            written = run_tables(names, output=output, compute=compute, progress=advance, **options)
     except KeyboardInterrupt:
         remark(f"Stopped. {output} has the scores so far; run the command again to continue.")
         raise
@@ -84,12 +68,8 @@ def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any)
 
 
 @click.command()
-@click.option(
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False),
-    help="Directory to search first (default: GENMETRIC_DATA).",
-)
-@click.option("--check", is_flag=True, help="Read every dataset and verify its shape and checksum.")
+@opt.option("--data-dir", "Directory to search first (default: GENMETRIC_DATA).", type=DIRECTORY)
+@opt.flag("--check", "Read every dataset and verify its shape and checksum.")
 def datasets(data_dir: str | None, check: bool) -> None:
     """List the datasets: samples, features, classes (or "number") and source."""
     from genmetric.datasets import CATALOGUE, find_dataset, list_datasets, load_dataset

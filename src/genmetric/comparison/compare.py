@@ -11,8 +11,8 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn import model_selection
 from sklearn.metrics import confusion_matrix
+from threadpoolctl import threadpool_limits
 
-from genmetric._parallel import one_blas_thread
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
 from genmetric.comparison.advice import advise
@@ -187,7 +187,8 @@ def compare_metrics(
     _check(found, pairs)
     slow_folds = found.n_splits if n_repeats is None else len(pairs)
     able = [method for method in listed if not _too_large(found, method)]
-    start, done, interrupted, n_jobs = perf_counter(), [], False, effective_n_jobs(n_jobs)
+    start, interrupted, n_jobs = perf_counter(), False, effective_n_jobs(n_jobs)
+    done: list[Any] = []
     try:
         while len(done) < len(pairs):
             folds = range(len(done), min(len(done) + n_jobs, len(pairs)))
@@ -243,7 +244,9 @@ def _drawn_folds(found: Comparison, n_splits: Any, n_repeats: Any, groups: Any, 
     for repeat in range(found.n_repeats):
         seed = found.seed + repeat
         folds = getattr(model_selection, kind)(found.n_splits, shuffle=True, random_state=seed)
-        pairs += folds.split(np.zeros(n), found.y, groups)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a class may have fewer samples than there are folds
+            pairs += folds.split(np.zeros(n), found.y, groups)
     return pairs
 
 
@@ -289,7 +292,8 @@ def run_fold(
     found: Comparison, methods: Sequence[Method], train: IntArray, test: IntArray
 ) -> dict[str, Any]:
     """Encode the samples of one fold and evaluate all methods on it."""
-    with warnings.catch_warnings(), one_blas_thread():
+    # Threads of BLAS and OpenMP that wait for each other spin; n_jobs is the way to use more cores.
+    with warnings.catch_warnings(), threadpool_limits(1):
         # Warnings about single folds (small classes, convergence) do not help the reader.
         warnings.simplefilter("ignore")
         encoder, y = found.encoder, found.codes

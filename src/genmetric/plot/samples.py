@@ -157,8 +157,7 @@ class EmbeddingDisplay:
                 at.set_xlabel(f"outside: {outside:,} distant samples", fontsize="small")
             at.set_xticks([])
             at.set_yticks([])
-            for spine in at.spines.values():
-                spine.set(visible=True, color=QUIET, linewidth=0.6)
+            at.spines[:].set(visible=True, color=QUIET, linewidth=0.6)
             at.set_title(title)
         if len(self.classes) < self.n_rows:
             axes[0].set_ylabel(
@@ -369,17 +368,14 @@ class NeighborsDisplay:
         for at, text in (heads | {2.15 + k: f"after: {self.share_after:.0%}"}).items():
             ax.text(at, -0.85, text, fontweight="bold", va="bottom")
         if not many:
-            entries = {
-                label(self.class_names[int(c)], width=16): class_style(int(c))[0]
-                for c in np.unique(codes)
-            }
-            entries["outline: other class"] = "none"
-            handles = [
-                lines.Line2D([], [], linestyle="", marker="s", markersize=9, color=QUIET, mfc=face)
-                for face in entries.values()
-            ]
+            shown = [int(c) for c in np.unique(codes)]
+            entries = [label(self.class_names[c], width=16) for c in shown]
+            square = {"linestyle": "", "marker": "s", "markersize": 9}
+            handles = [lines.Line2D([], [], color=class_style(c)[0], **square) for c in shown]
+            handles.append(lines.Line2D([], [], color=QUIET, markerfacecolor="none", **square))
+            entries.append("outline: other class")
             place = {"loc": "upper left", "bbox_to_anchor": (0, 0.0), "frameon": False}
-            ax.legend(handles, list(entries), ncols=min(len(entries), 5), fontsize="small", **place)
+            ax.legend(handles, entries, ncols=min(len(entries), 5), fontsize="small", **place)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

@@ -360,24 +360,20 @@ def _contributions(
         "fitted on all samples. Shares sum to 100% and do not depend on units. A share is negative "
         "if correlated columns compensate for the column."
     )
-    values = np.array(list(shares.values()))
-    bars = _draw(
-        (8.4, 1.0 + 0.235 * n),
-        lambda ax: FeatureWeightsDisplay(values, feature_names=list(shares), max_features=n).plot(
-            ax=ax
-        ),
-        "",
-        "Contribution of each column",
+    display = FeatureWeightsDisplay(
+        np.array(list(shares.values())), feature_names=list(shares), max_features=n
     )
+    size = (8.4, 1.0 + 0.235 * n)
+    bars = _draw(size, lambda ax: display.plot(ax=ax), "", "Contribution of each column")
     table = Table(
         ["column", "mean share"],
         [[plain_name(column, width=60), shares[column]] for column in order[:100]],
         formats={"mean share": ".2%"},
         folded="The shares as a table",
     )
-    size = float(np.interp(min(40, len(names)), [2, 8, 40], [4.2, 5.0, 7.6]))
+    side = float(np.interp(min(40, len(names)), [2, 8, 40], [4.2, 5.0, 7.6]))
     heatmap = _draw(
-        (size + 1.0, size),
+        (side + 1.0, side),
         lambda ax: MetricHeatmapDisplay.from_estimator(model, x, feature_names=names, ax=ax),
         "The matrix of the metric, for features in standard deviations: Euclidean distance has ones "
         "on the diagonal and zeros elsewhere. Orange: differences of equal sign in both features "
@@ -530,17 +526,18 @@ def _columns(comparison: Comparison) -> Section:
     encoder = comparison.encoder
     if not hasattr(encoder, "columns_"):
         return "Columns", [*comparison.notes]
-    # The table has what the lines of the summary say.
+    # The table has what the lines of the summary say, and the target a section of its own.
     said = {line.strip() for line in encoder.summary().splitlines()}
+    said.add(f"target {comparison.target.summary}" if comparison.target is not None else "")
     blocks = [note for note in comparison.notes if note.strip() not in said]
     plans, original = encoder.columns_, _original(comparison, comparison.encoded())
     rows = []
-    for plan in plans[:100]:
+    for position, plan in enumerate(plans[:100]):
         values = ""
         if plan["kind"] in ("number", "date"):
             values = " to ".join(_text(v) for v in original[plan["name"]].agg(["min", "max"]))
         elif plan["kind"] != "left out":
-            words = [str(v) for v in _column(comparison.X, plan["name"])]
+            words = [str(v) for v in _column(comparison.X, position)]
             top = Counter(words).most_common(3)
             values = ", ".join(f"{plain_name(w, width=18)} {n / len(words):.0%}" for w, n in top)
         mark = "quiet" if plan["kind"] == "left out" else ""
@@ -556,7 +553,7 @@ def _first_rows(comparison: Comparison) -> Section:
     table = comparison.X
     names = [str(n) for n in getattr(table, "columns", comparison.feature_names)][:12]
     target = comparison.target.name if comparison.target is not None else "target"
-    cells = [_column(table, name)[:5] for name in names]
+    cells = [_column(table, position)[:5] for position in range(len(names))]
     rows = [
         [_row(comparison, i, None), _text(comparison.y[i]), *(_text(c[i]) for c in cells)]
         for i in range(min(5, comparison.n_samples))
@@ -594,13 +591,10 @@ def _draw(
     return Picture(figure, caption, alt)
 
 
-def _column(table: Any, name: str) -> AnyArray:
-    """Return the values of a column of a frame; of an array by position in the feature names."""
-    if hasattr(table, "columns"):
-        position = [str(column) for column in table.columns].index(name)
-        column = table.iloc[:, position] if hasattr(table, "iloc") else table[:, position]
-        return np.asarray(column, dtype=object)
-    return np.asarray(table)[:, int(name[1:])]
+def _column(table: Any, position: int) -> AnyArray:
+    """Return the values of a column of a frame or an array."""
+    values = table.iloc[:, position] if hasattr(table, "iloc") else table[:, position]
+    return np.asarray(values, dtype=object)
 
 
 def _original(comparison: Comparison, x: FloatArray) -> Any:
