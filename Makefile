@@ -3,7 +3,7 @@
 PYTHON ?= python3
 RUNNER := .nox/runner
 NOX    := $(RUNNER)/bin/nox
-# More arguments, for example: make test ARGS="-m slow tests/metric"
+# More arguments, for example: make test ARGS="-m slow tests/learners"
 ARGS   ?=
 
 .PHONY: help demo test lint types docs bench clean

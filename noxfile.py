@@ -21,7 +21,7 @@ nox.options.reuse_venv = "yes"
 PROJECT = nox.project.load_toml("pyproject.toml")["project"]
 
 # Extras for users.
-EXTRAS = ("ann", "dask", "onnx", "skops", "cli", "excel", "report")
+EXTRAS = ("ann", "dask", "onnx", "files", "cli", "excel", "report")
 
 # One BLAS thread per worker, so that the workers do not compete for the cores.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -77,15 +77,6 @@ def slow(session: nox.Session) -> None:
     """Run the tests that take minutes."""
     session.install("-e", ".[test]")
     session.run("pytest", "-n", "auto", "-m", "slow", *session.posargs, env=ONE_THREAD)
-
-
-@nox.session(default=False)
-def fuzz(session: nox.Session) -> None:
-    """Run the fuzzers; arguments are ``--count`` and ``--seed``, by default 2000 and 0."""
-    session.install("-e", ".[test]")
-    for script in sorted(Path("tests", "fuzz").glob("*.py")):
-        if not script.name.startswith("test_"):
-            session.run("python", str(script), *session.posargs, env=ONE_THREAD)
 
 
 @nox.session(python="3.11", default=False)

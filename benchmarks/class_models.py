@@ -9,6 +9,7 @@ import platform
 import numpy as np
 import scipy
 import sklearn
+from genmetric.experimental import FactorModel
 from measure import REPOSITORY, Table, progress
 from sklearn.datasets import make_circles, make_moons
 from sklearn.model_selection import train_test_split
@@ -17,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 from tuning import load
 
 from genmetric import GaussianMixtureModel, GaussianModel, GenerativeMetric
-from genmetric.experimental import FactorModel
 
 PAGE = REPOSITORY / "docs" / "class_models.md"
 K = 5

@@ -1,9 +1,8 @@
 """Sizes from which on the resolvent solver is faster than the dense one, for `solver="auto"`."""
 
+from genmetric.geometry._summation import choose_solver, sum_local_metrics
 from measure import Table, gaussian_classes, progress, seconds, short
 from solvers import problem
-
-from genmetric.geometry._summation import choose_solver, sum_local_metrics
 
 
 def crossover():

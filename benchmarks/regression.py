@@ -32,9 +32,9 @@ from genmetric import (
     GenerativeRegressionMetricCV,
     KernelRegressor,
 )
-from genmetric._averages import select_n_neighbors_to_average
 from genmetric.datasets import load_dataset
-from genmetric.reproduction._ranks import mean_and_error, rank_methods
+from genmetric.neighbors import select_n_neighbors
+from genmetric.reproduction.ranks import mean_and_error, rank_methods
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "regression.md"
 
@@ -69,7 +69,7 @@ class RidgeDirection(TransformerMixin, BaseEstimator):
         for weight in self.weights:
             self.components_ = np.vstack([np.eye(len(w)), np.sqrt(weight) * direction])
             found.append(
-                (np.min(select_n_neighbors_to_average(self.transform(X), y).errors), weight)
+                (np.min(select_n_neighbors(self.transform(X), y, average=True).errors), weight)
             )
         weight = min(found)[1]
         self.components_ = np.vstack([np.eye(len(w)), np.sqrt(weight) * direction])
@@ -126,7 +126,7 @@ def scores(method, X, y, train, test, seed):
         A, B = metric.transform(A), metric.transform(B)
     seconds = time.process_time() - start
     selected = getattr(metric, "best_params_", {}).get("n_neighbors")
-    k = selected or select_n_neighbors_to_average(A, y[train]).n_neighbors
+    k = selected or select_n_neighbors(A, y[train], average=True).n_neighbors
     models = {"kNN": KNeighborsRegressor(k), "NW": KernelRegressor()}
     found = {
         name: 1 - r2_score(y[test], model.fit(A, y[train]).predict(B))

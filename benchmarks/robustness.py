@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from genmetric import LMNN, GenerativeMetric, GenerativeMetricCV
 from genmetric.datasets import deskew, load_dataset
 from genmetric.neighbors import select_n_neighbors
-from genmetric.reproduction._ranks import mean_and_error, rank_methods
+from genmetric.reproduction.ranks import mean_and_error, rank_methods
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "results" / "robustness.md"

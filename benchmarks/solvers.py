@@ -3,6 +3,7 @@
 from unittest import mock
 
 import numpy as np
+from genmetric.geometry._summation import choose_solver, sum_local_metrics
 from measure import (
     Table,
     gaussian_classes,
@@ -17,7 +18,6 @@ from measure import (
 from genmetric.datasets import load_letter
 from genmetric.density import Scaling, class_statistics, fit_gaussians
 from genmetric.geometry import _resolvent_solver
-from genmetric.geometry._summation import choose_solver, sum_local_metrics
 
 # The time of the dense solver is linear in the number of samples. If it takes minutes, it is
 # measured on fewer.

@@ -17,7 +17,7 @@ import numpy as np
 from measure import Table, progress, relative, short
 
 from genmetric import GenerativeMetric
-from genmetric._chunks import one_blas_thread
+from genmetric._parallel import one_blas_thread
 from genmetric.tables import open_table, plan_columns, row_batches
 
 N_FEATURES, N_CLASSES, PIECE = 20, 3, 200_000

@@ -15,7 +15,7 @@ settings.load_profile("genmetric")
 
 
 #: Scripts that are run by nox sessions, some of them in an environment of their own.
-collect_ignore_glob = ["contract/*.py", "fuzz/model_files.py", "smoke.py"]
+collect_ignore_glob = ["contract/*.py", "smoke.py"]
 
 
 @pytest.fixture(scope="session")

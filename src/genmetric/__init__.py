@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from genmetric.learners import GenerativeRegressionMetric as GenerativeRegressionMetric
     from genmetric.learners import GenerativeRegressionMetricCV as GenerativeRegressionMetricCV
     from genmetric.learners import KernelDensityWeights as KernelDensityWeights
+    from genmetric.learners import PairClassifier as PairClassifier
     from genmetric.neighbors import EnergyClassifier as EnergyClassifier
     from genmetric.neighbors import FaissNeighborsTransformer as FaissNeighborsTransformer
     from genmetric.neighbors import KernelRegressor as KernelRegressor
@@ -52,6 +53,7 @@ _HOMES = {
     "MLKR": "learners",
     "LocalMetricClassifier": "neighbors",
     "MetricKMeans": "cluster",
+    "PairClassifier": "learners",
     "RegionalKernels": "kernels",
     "SimpleMKLClassifier": "kernels",
     "TRUSTED_TYPES": "files",

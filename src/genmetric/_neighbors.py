@@ -1,4 +1,4 @@
-"""Nearest neighbours in Euclidean distance, their votes, and their number by leave-one-out.
+"""Distances and nearest neighbours, their votes, and their number by leave-one-out.
 
 Search in the learned space, ``metric.transform(X)``, to find the neighbours under a metric.
 """
@@ -110,6 +110,49 @@ def _centred(references: AnyArray, queries: AnyArray) -> tuple[AnyArray, AnyArra
     kind = np.float32 if references.dtype == queries.dtype == np.float32 else np.float64
     x, z = (((rows - center) / unit).astype(kind, copy=False) for rows in (references, queries))
     return x, z, float(unit)
+
+
+def squared_distances(queries: FloatArray, samples: FloatArray, squares: FloatArray) -> FloatArray:
+    """Return squared Euclidean distances by one matrix product, never negative."""
+    distances = queries @ samples.T
+    distances *= -2
+    distances += np.einsum("ij,ij->i", queries, queries)[:, None]
+    distances += squares
+    return np.maximum(distances, 0, out=distances)
+
+
+def unit_vectors(X: AnyArray) -> AnyArray:
+    """Scale samples to unit length, in float64 by chunks, of the dtype of X; zeros stay zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric._neighbors import unit_vectors
+    >>> unit_vectors(np.array([[3.0, 4.0], [1e-200, 0.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [1. , 0. ],
+           [0. , 0. ]])
+    """
+    out = np.empty_like(X)
+    for rows in row_chunks(len(X), 24 * X.shape[1]):
+        # The largest entry first: the squares of 1e-200 are not representable.
+        largest = np.abs(X[rows]).max(axis=1, keepdims=True, initial=0.0)
+        x = X[rows].astype(float) / np.where(largest == 0, 1.0, largest)
+        length = np.sqrt(np.einsum("ij,ij->i", x, x))[:, None]
+        out[rows] = x / np.where(length == 0, 1.0, length)
+    return out
+
+
+def directions(X: AnyArray, name: str = "X") -> AnyArray:
+    """Scale samples to unit length for a search by cosine; raise a ValueError for zero vectors."""
+    zero = np.flatnonzero(~X.any(axis=1))
+    if len(zero):
+        vectors = "1 zero vector" if len(zero) == 1 else f"{len(zero)} zero vectors"
+        raise ValueError(
+            f"{name} has {vectors} (the first is sample {zero[0]}), which have no direction. Drop "
+            'them, or use metric="euclidean".'
+        )
+    return unit_vectors(X)
 
 
 def count_votes(labels: IntArray, n_classes: int) -> FloatArray:

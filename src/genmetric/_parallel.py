@@ -42,10 +42,11 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def row_chunks(
-    n_rows: int, bytes_per_row: int, *, max_rows: int | None = None, budget: int = CHUNK_BYTES
+    n_rows: int, bytes_per_row: int, *, max_rows: int | None = None, budget: int | None = None
 ) -> list[slice]:
     """Split ``range(n_rows)`` into slices of nearly equal length that fit the memory budget."""
-    size = max(1, min(budget // max(1, bytes_per_row), max_rows or n_rows))
+    rows = (CHUNK_BYTES if budget is None else budget) // max(1, bytes_per_row)
+    size = max(1, min(rows, max_rows or n_rows))
     n_chunks = -(-n_rows // size)
     edges = [n_rows * i // n_chunks for i in range(n_chunks + 1)] if n_chunks else [0]
     return [slice(a, b) for a, b in pairwise(edges)]

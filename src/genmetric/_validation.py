@@ -431,6 +431,8 @@ def batch_targets(estimator: Any, y: Any) -> FloatArray:
     refuse_lazy(y, "y")
     try:
         values = np.asarray(y)
+        if values.dtype.kind in "mM":
+            raise TypeError("dates are not numbers")
         # check_array refuses complex numbers, with the error that scikit-learn expects.
         values = values if values.dtype.kind == "c" else values.astype(float)
     except (TypeError, ValueError) as error:
@@ -443,17 +445,3 @@ def batch_targets(estimator: Any, y: Any) -> FloatArray:
     if np.abs(targets).max(initial=0.0) > 1e140:
         raise ValueError("y has values whose squares overflow float64. Divide y by a constant.")
     return targets
-
-
-# Old names, until their last users are rewritten.
-
-
-def as_number(value: Any) -> float | None:
-    """Return `value` as float, or None if it is not a real number."""
-    return float(value) if Interval(float).accepts(value) else None
-
-
-def check_fraction(value: Any, name: str) -> float:
-    """Return `value` if it is a number in [0, 1]; raise otherwise."""
-    check_parameter(value, name, [Interval(float, 0, 1)])
-    return float(value)

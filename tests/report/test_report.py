@@ -1,363 +1,307 @@
-"""The report: all its sections, for tables of every shape, the same each time."""
+"""The report on a comparison and pages in general: content, escaping, and a real browser."""
 
+import base64
 import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import QuantileTransformer, StandardScaler
+from matplotlib.figure import Figure
 
-from genmetric import LMNN, EnergyClassifier, GenerativeMetric
-from genmetric.comparison import Scoring
-from genmetric.report import summary_html, write_report
-from genmetric.report._metric_sections import two_features
-from genmetric.tables import ColumnPlan, plan_columns
+from genmetric import compare_metrics
+from genmetric.comparison import Comparison, MethodResult
+from genmetric.report import Cell, Picture, Table, page_style, write_page, write_report
 
-REPORT = {
-    "metric_name": "generative metric",
-    "glossary": {"generative metric": "An average of local metrics.", "other": "Not shown."},
-    "command": "genmetric fit wine.csv --target '<class>'",
-}
-
-LIMIT = 1_000_000
+HOSTILE = "<script>alert('x')</script>"
+METHODS = ["majority", "standardized", "generative", "logistic"]
 
 
-def sections(html):
-    return re.findall(r"<h2>(.*?)</h2>", html)
+def make_table(n=150, seed=0):
+    """Make a table with two classes, numbers, a category, a date, an identifier, hostile names."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    return pd.DataFrame(
+        {
+            HOSTILE: rng.normal(size=n) + 2 * y,
+            "日本語の列": rng.normal(size=n) * 100,
+            "$x_1^2$ \\frac": rng.normal(size=n),
+            "colour": rng.choice(["red", "<b>blue</b>", "green"], n),
+            "day": pd.date_range("2020-01-01", periods=n).strftime("%Y-%m-%d"),
+            "id": [f"A{i:05d}" for i in range(n)],
+            "class": np.where(y == 1, "<img src=x onerror=alert(1)>", "plain \u202eclass"),
+        }
+    )
 
 
-def test_contents(report):
-    html = report.read_text("utf-8")
-    assert sections(html) == [
-        "Comparison",
-        "Confusion matrix",
-        "Error by number of neighbours",
-        "Feature contributions",
-        "The metric",
+@pytest.fixture(scope="module")
+def found():
+    """Compare methods on the table with hostile names."""
+    table = make_table()
+    return compare_metrics(
+        table,
+        target="class",
+        methods=METHODS,
+        n_splits=3,
+        n_repeats=1,
+        title="wine <b>& cheese</b>",
+    )
+
+
+@pytest.fixture(scope="module")
+def report(found, tmp_path_factory):
+    """Write a report with all sections."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    command = "genmetric fit wine.csv --target '<class>'"
+    return write_report(found, path, command=command, footers=["run on <today>"])
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def pictures(text):
+    """Return the figures of a page as SVG text."""
+    found = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', text)
+    return [base64.b64decode(code).decode() for code in found]
+
+
+def headings(text):
+    return re.findall(r"<h2>(.*?)</h2>", text)
+
+
+def test_sections_of_a_classification(report, found):
+    text = report.read_text("utf-8")
+    assert headings(text) == [
+        "What is predicted",
+        "Methods",
+        "Which classes are confused",
+        "Which columns count",
         "Neighbours before and after",
         "Samples in a plane",
-        "How the metric is built",
-        "Time",
-        "The data",
-        "Glossary",
+        "Number of neighbours",
+        "Columns",
+        "First rows",
+        "How it was measured",
     ]
-    # Each figure for wide and for narrow screens, and a histogram per column.
-    assert html.count('<svg xmlns="http') == 2 * 9
-    assert html.count('<svg class="bars"') == 8
-    assert html.count("<table") == 6
-    assert len(html.encode()) < LIMIT
-    assert "skipped: about 900 s per fold" in html
-    assert "n_neighbors=5, shrinkage=0.1235" in html
-    assert "Compared on some samples." in html
-    assert "the same kind of metric fitted on 105 others" in html
-    assert "An average of local metrics." in html
-    assert "Not shown." not in html
+    page = Page(text)
+    words = " ".join(page.text)
+    assert found.advice in words
+    assert found.score_text(found["generative"]) in words
+    assert found.footnote in words
+    assert "genmetric fit wine.csv --target '<class>'" in words
+    assert "run on <today>" in words
+    assert "an identifier" in words  # the reason why a column is left out
+    assert "2020-01-01 to 2020-05-29" in words
+    assert len(pictures(text)) == 6
+    assert len(text) < 1_000_000
 
 
-def test_the_verdict_has_its_evidence(report):
-    html = report.read_text("utf-8")
-    verdict = html[html.index('class="verdict"') : html.index("<nav")]
-    for text in ("Recommended", "Generative metric", "Baseline", "p-value", "0.001", "Majority"):
-        assert text in verdict
-    assert "genmetric fit wine.csv --target &#39;&lt;class&gt;&#39;" in verdict
+def test_everything_is_escaped_and_nothing_is_loaded(report):
+    text = report.read_text("utf-8")
+    page = Page(text)
+    assert [tag for tag, _ in page.tags].count("script") == 1
+    assert not {"b", "iframe", "link", "object", "base"} & {tag for tag, _ in page.tags}
+    for tag, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on")]
+        for name in ("src", "href"):
+            assert attributes.get(name, "#").startswith(("#", "data:image/svg+xml;base64,"))
+        assert tag != "img" or attributes["alt"]
+    assert "\u202e" not in text
+    (policy,) = [a["content"] for t, a in page.tags if a.get("http-equiv")]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    for svg in pictures(text):
+        assert "<script" not in svg
+        assert not re.findall(r'(?:href|src)="(?!#|data:image/png)', svg)
+    assert any("日本語の列" in svg for svg in pictures(text))
 
 
-def test_names_do_not_become_markup(report):
-    html = report.read_text("utf-8")
-    # The only script is that of the page.
-    assert html.count("<script") == 1
-    assert "<img" not in html
-    assert not re.search(r"<[^>]*\sonload=", html)
-    assert "&lt;script&gt;alert(" in html
-    assert "<b>31%</b>" not in html
-    assert "{{ 7 * 7 }}" in html
-    assert not re.search("[\u202a-\u202e\u2066-\u2069]", html)
+def test_contributions_and_reasons_are_per_column(report, found):
+    text = report.read_text("utf-8")
+    section = text[text.index("Which columns count</h2>") : text.index("Samples in a plane</h2>")]
+    rows = re.findall(r'<tr><th scope="row"[^>]*>([^<]*)</th><td[^>]*>([^<]*)%</td></tr>', section)
+    shares = {name: float(share.replace("\u2212", "-")) for name, share in rows}
+    used = [c["name"] for c in found.encoder.columns_ if c["kind"] != "left out"]
+    assert len(shares) == len(used)
+    assert {"colour", "day", "日本語の列"} <= set(shares)
+    assert sum(shares.values()) == pytest.approx(100, abs=0.1)
+    assert re.search(r"row \d+: plain class", section)
+    assert re.search(r"neighbour \S+ \(\d+%\)", section)
 
 
-def test_the_same_twice(report, made, tmp_path):
-    X, y = made.rows()
-    again = write_report(
-        made.comparison(X, y),
-        X,
-        y,
-        path=tmp_path / "again.html",
-        metric=made.metric(X, y),
-        **REPORT,
-    )
+def test_the_same_comparison_gives_the_same_file(found, report, tmp_path):
+    command = "genmetric fit wine.csv --target '<class>'"
+    again = write_report(found, tmp_path / "a.html", command=command, footers=["run on <today>"])
     assert again.read_bytes() == report.read_bytes()
 
 
-def test_no_section_on_a_metric_that_is_not_recommended(made, tmp_path):
-    X, y = made.rows(60, 3)
-    for key in ("standardised", ""):
-        found = made.comparison(X, y, recommended=key, p_value=np.nan)
-        path = write_report(found, X, y, path=tmp_path / "r.html", metric=made.metric(X, y))
-        html = path.read_text("utf-8")
-        assert sections(html) == [
-            "Comparison",
-            "Confusion matrix",
-            "Error by number of neighbours",
-            "Time",
-            "The data",
-            "Glossary",
-        ]
-        assert "Best score" in html or key == ""
-
-
-def test_shares_are_those_of_the_caption(made, tmp_path):
-    X, y = made.rows(60, 3)
-    X[:, 1] = 0.9 * X[:, 0] + 0.1 * X[:, 1]
-    model = made.metric(X, y)
-    html = write_report(
-        made.comparison(X, y), X, y, path=tmp_path / "r.html", metric=model, feature_names="abc"
-    ).read_text("utf-8")
-    Z = model[:-1].transform(X)
-    M = np.linalg.lstsq(X - X.mean(0), Z - Z.mean(0), rcond=None)[0]
-    parts = (M @ M.T * np.cov(X.T)).sum(axis=1)
-    for share in parts / parts.sum():
-        assert f">{share:.2%}<".replace("-", "\N{MINUS SIGN}") in html
-
-
-def test_confusion_matrix(made, tmp_path):
-    X, y = made.rows(60, 2)
-    found = made.comparison(X, y, class_names=("a", "b", "c"))
-    html = write_report(found, X, y, path=tmp_path / "r.html").read_text("utf-8")
-    counts = found["uniform"].confusion
-    total = counts.sum(axis=1)
-    title = f"a classified as b: {counts[0, 1]} of {total[0]}, {counts[0, 1] / total[0]:.1%}"
-    assert title in html
-    assert f"{counts[2, 2] / total[2]:.1%}" in html
-
-
-def test_many_classes_list_their_confusions(made, tmp_path):
-    X, y = made.rows(208, 4, 26)
-    names = tuple(f"class {i}" for i in range(26))
-    found = made.comparison(X, y, class_names=names)
-    html = write_report(found, X, y, path=tmp_path / "r.html").read_text("utf-8")
-    assert "The most frequent confusions among 26 classes." in html
-
-
-def test_a_table_of_mixed_columns_is_summarised(made, tmp_path):
-    pd = pytest.importorskip("pandas")
-    X, y = made.rows(60, 2)
-    table = pd.DataFrame(
-        {
-            "size": X[:, 0],
-            "color": ["red", "red", "blue"] * 20,
-            "empty": [None] * 60,
-            "day": pd.date_range("2024-01-01", periods=60),
-        }
-    )
-    table.loc[:5, "size"] = np.nan
-    columns = [ColumnPlan("empty", "left out", "no values")]
-    html = write_report(
-        made.comparison(X, y), X, y, path=tmp_path / "r.html", table=table, columns=columns
-    ).read_text("utf-8")
-    for text in ("red 67%, blue 33%", "10.0%", "left out", "no values", "100.0%"):
-        assert text in html
-
-
-def test_regression_shows_predictions(made, tmp_path):
-    X, y = made.rows(60, 3)
-    target = X[:, 0] + 0.1
-    scoring = Scoring("r2", "R²", lambda *_: 0.0, greater_is_better=True, task="regression")
-    found = made.comparison(
-        X, y, scoring=scoring, class_names=(), class_counts=np.empty(0, int), error_by_k={}
-    )
-    predicted = [_Predicted(r, (target, X[:, 0])) for r in found.results]
-    found = made.comparison(
-        X,
-        y,
-        scoring=scoring,
-        class_names=(),
-        class_counts=np.empty(0, int),
-        error_by_k={},
-        results=tuple(predicted),
-    )
-    html = write_report(
-        found, X, target, path=tmp_path / "r.html", metric=made.metric(X, y)
-    ).read_text("utf-8")
-    assert sections(html) == [
-        "Comparison",
-        "Predicted and actual values",
-        "Feature contributions",
-        "The metric",
-        "Time",
-        "The data",
-        "Glossary",
-    ]
-    assert "Larger is better" in html
-
-
-class _Predicted:
-    """A result with predictions, as a comparison of regressors has it."""
-
-    def __init__(self, result, predictions):
-        self._result, self.predictions = result, predictions
-
-    def __getattr__(self, name):
-        return getattr(self._result, name)
-
-
-def test_two_numeric_features_or_none():
+def test_regression_has_errors_in_the_units_of_the_target(tmp_path):
     rng = np.random.default_rng(0)
-    x = np.column_stack([rng.normal(size=80), np.arange(80) % 2, rng.normal(size=80)])
-    assert two_features(np.array([0.1, 5.0, 0.2]), x) == [2, 0]
-    assert two_features(np.array([0.1, 5.0, 0.2]), x[:, [0, 1, 1]]) is None
+    X = pd.DataFrame(rng.normal(size=(120, 3)), columns=["a", "b", "c"])
+    y = 1000 * X["a"] + rng.normal(size=120) * 50
+    found = compare_metrics(X, y, methods=["mean", "standardized", "regression"], n_splits=3)
+    text = write_report(found, tmp_path / "r.html").read_text("utf-8")
+    assert "Predicted and actual values" in headings(text)
+    assert "Which classes are confused" not in headings(text)
+    assert "Number of neighbours" not in headings(text)
+    result = found[found.recommended]
+    actual, predicted = result.predictions
+    typical = np.median(np.abs(actual - predicted))
+    stated = re.search(r"off by less than ([\d.]+), in the unit", text)[1]
+    assert float(stated) == pytest.approx(typical, rel=1e-2)
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        {"n_rows": 6, "n_features": 3, "n_classes": 2},
-        {"n_rows": 30, "n_features": 1, "n_classes": 2},
-        {"n_rows": 208, "n_features": 4, "n_classes": 26},
-        {"n_rows": 40, "n_features": 60, "n_classes": 2},
-        {"n_rows": 25_000, "n_features": 3, "n_classes": 3},
-    ],
-    ids=str,
-)
-def test_tables_of_every_shape(made, shape, tmp_path):
-    X, y = made.rows(**shape)
-    names = [f"feature {i}" for i in range(X.shape[1])]
-    classes = tuple(f"class {i}" for i in range(shape["n_classes"]))
-    found = made.comparison(X, y, feature_names=tuple(names), class_names=classes)
-    path = write_report(found, X, y, path=tmp_path / "report.html", metric=made.metric(X, y))
-    html = path.read_text("utf-8")
-    assert len(html.encode()) < LIMIT
-    assert "nan" not in re.sub(r"base64,[^\"]*", "", html[: html.index("<script>")]).lower()
-    if shape["n_features"] > 40:
-        assert "40 of 60 features, those with the largest diagonal" in html
-        assert "25 largest of 60" in html
-    if shape["n_rows"] > 20_000:
-        assert "left-out samples, under the same kind of metric fitted on 18," in html
+def test_arrays_and_names_of_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 4)) + y[:, None]
+    features = ["height", "length", "weight", "age"]
+    methods = ["standardized", "generative"]
+    found = compare_metrics(X, y, methods=methods, n_splits=3, feature_names=features)
+    names = [f"animal {i}" for i in range(90)]
+    text = write_report(found, tmp_path / "r.html", row_names=names).read_text("utf-8")
+    assert re.search(r"animal \d+: [012]", text)
+    assert '<th scope="col">length</th>' in text
+    assert f"<td>{X[4, 1]:.4g}</td>" in text  # the first rows
+    with pytest.raises(ValueError, match="row_names has 1 names for 90 samples"):
+        write_report(found, tmp_path / "r.html", row_names=["a"])
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    "metric",
-    [
-        LMNN(max_iter=3),
-        make_pipeline(StandardScaler(), EnergyClassifier(GenerativeMetric())),
-        make_pipeline(StandardScaler(), LinearDiscriminantAnalysis()),
-    ],
-    ids=lambda m: type(m).__name__,
-)
-def test_any_metric(made, metric, tmp_path):
-    X, y = made.rows(60, 4)
-    path = write_report(
-        made.comparison(X, y), X, y, path=tmp_path / "r.html", metric=metric.fit(X, y)
+def test_a_comparison_without_samples_and_with_warnings(tmp_path):
+    fold = np.array([0.1, 0.2])
+    results = (
+        MethodResult("standardized", "Euclidean", fold, fold, fold),
+        MethodResult("nca", "NCA", note="more than 2000 samples"),
     )
-    assert "Neighbours before and after" in path.read_text("utf-8")
-
-
-def test_a_metric_with_given_weights_is_not_fitted_again(made, tmp_path):
-    X, y = made.rows(60, 4)
-    metric = GenerativeMetric(combination=np.arange(1.0, 61)).fit(X, y)
-    path = write_report(made.comparison(X, y), X, y, path=tmp_path / "r.html", metric=metric)
-    html = path.read_text("utf-8")
-    assert "Sample weights" in html
-    assert "samples that the metric was fitted on" in html
-
-
-def test_method_without_a_matrix_is_reported(made, tmp_path):
-    X, y = made.rows(60, 4)
-    metric = QuantileTransformer(n_quantiles=10).fit(X)
-    html = write_report(
-        made.comparison(X, y), X, y, path=tmp_path / "r.html", metric=metric
-    ).read_text("utf-8")
-    assert "QuantileTransformer is not linear" in html
-    assert "Feature contributions" not in html
-
-
-def test_missing_values_are_imputed_and_reported(made, tmp_path):
-    X, y = made.rows(60, 4)
-    X[3, 1] = X[5, 2] = np.nan
-    html = write_report(made.comparison(X, y), X, y, path=tmp_path / "r.html").read_text("utf-8")
-    assert "2 missing values were replaced by the mean" in html
-
-
-def test_names_and_footers_of_the_caller(made, tmp_path):
-    X, y = made.rows(60, 2)
-    html = write_report(
-        made.comparison(X, y),
-        X,
-        y,
-        path=tmp_path / "r.html",
-        metric=made.metric(X, y),
-        feature_names=["height", "width"],
-        class_names=["one", "two", "three"],
-        row_names=[f"id{i}" for i in range(60)],
-        metric_name="tested metric",
-        footers=["genmetric compare wine.csv <2026>"],
-    ).read_text("utf-8")
-    for text in ("height", "width", "three", ">id", "tested metric", "&lt;2026&gt;"):
-        assert text in html
-
-
-def test_every_method_skipped(made, tmp_path):
-    X, y = made.rows(60, 2)
-    found = made.comparison(X, y)
-    nothing = made.comparison(
-        X,
-        y,
-        results=found.results[-1:],
-        error_by_k={},
-        baseline="",
-        best="",
-        recommended="",
-        p_value=np.nan,
+    found = Comparison(
+        results, warnings=("Too good to be <true>.",), incomplete="2 of 5 folds done"
     )
-    html = write_report(nothing, X, y, path=tmp_path / "r.html").read_text("utf-8")
-    assert "No method was run." in html
-    assert "Time" not in sections(html)
+    text = write_report(found, tmp_path / "r.html").read_text("utf-8")
+    assert headings(text) == ["What is predicted", "Methods", "How it was measured"]
+    assert '<p class="warning">Too good to be &lt;true&gt;.</p>' in text
+    assert "This comparison is incomplete: 2 of 5 folds done." in text
+    assert "skipped: more than 2000 samples" in text
+    nothing = write_report(Comparison(()), tmp_path / "n.html").read_text("utf-8")
+    assert "No method was run." in nothing
 
 
-def test_bad_input(made, tmp_path):
-    X, y = made.rows(60, 2)
-    found, path = made.comparison(X, y), tmp_path / "r.html"
-    for names, text in (
-        ({"feature_names": ["a"]}, "1 names for 2 features"),
-        ({"class_names": ["a"]}, "1 names for 3 classes"),
-        ({"row_names": ["a"]}, "1 names for 60 samples"),
+def test_many_classes_list_the_most_frequent_confusions(tmp_path):
+    fold, counts = np.array([0.1, 0.2]), 30 * np.eye(20, dtype=int)
+    counts[3, 7] = 9
+    result = MethodResult("standardized", "Euclidean", fold, fold, fold, confusion=counts)
+    names = tuple(f"class {i}" for i in range(20))
+    found = Comparison((result,), class_names=names, class_counts=counts.sum(axis=1))
+    text = write_report(found, tmp_path / "r.html").read_text("utf-8")
+    assert "The most frequent confusions among 20 classes." in text
+    assert re.search(r"class 3</th><td[^>]*>class 7</td><td[^>]*>9</td><td[^>]*>23.1%", text)
+
+
+def test_a_page_of_tables_and_figures(tmp_path):
+    with page_style():
+        figure = Figure(figsize=(4, 2))
+        figure.subplots().plot([1, 2], label="x")
+    table = Table(
+        ["trial", "error", "n"],
+        [["first", 0.31, 1200], [HOSTILE, Cell(-0.17, "best"), None], ["x", float("nan"), 3]],
+        caption="Three <trials>",
+        formats={"error": ".0%"},
+        folded="open me",
+        note="A note.",
+    )
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    sections = [("Errors", ["A & B", table, Picture(figure, "A caption")])]
+    facts = [("error", "17%", "of all")]
+    text = write_page(path, "Trials", sections, lead="Good.", facts=facts).read_text("utf-8")
+    for part in (
+        "<title>Trials</title>",
+        "<p>A &amp; B</p>",
+        "Three &lt;trials&gt;",
+        "<summary>open me</summary>",
+        ">31%</td>",
+        ">\u221217%</td>",
+        ">1,200</td>",
+        ">–</td>",
+        "<figcaption>A caption</figcaption>",
+        "<strong>17%</strong>",
     ):
-        with pytest.raises(ValueError, match=text):
-            write_report(found, X, y, path=path, **names)
-    with pytest.raises(ValueError, match="X has 60 samples, but y has 59"):
-        write_report(found, X, y[1:], path=path)
-    assert not path.exists()
+        assert part in text
+    assert len(pictures(text)) == 1
+    assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_summary_for_notebooks(made):
-    X, y = made.rows(60, 3)
-    html = summary_html(made.comparison(X, y, title="a \u202eb <i>"))
-    assert html.startswith('<div class="genmetric-summary">')
-    assert "skipped: about 900 s per fold" in html
-    assert "<img" not in html
-    assert "a b &lt;i&gt;" in html
-    assert html.count('class="shown"') == 1
-    assert "60 samples, 3 features, 3 classes" in html
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (Table(["a", "b"], [[1]]), "Row 0 has 1 cells for 2 columns"),
+        (Table(["a"], [[1]], formats={"z": ".1f"}), r"formats has \['z'\], but the columns are"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(tmp_path, table, message):
+    with pytest.raises(ValueError, match=message):
+        write_page(tmp_path / "p.html", "t", [("s", [table])])
+    assert not list(tmp_path.iterdir())
 
 
-def test_columns_are_summarised_as_they_were_read(rng):
-    from genmetric.report._table_sections import _summary
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))),
+    None,
+)
 
-    pd = pytest.importorskip("pandas")
-    table = pd.DataFrame(
-        {
-            "mass": [f"{m:,} kg" for m in rng.integers(900, 5000, 19)] + ["see note"],
-            "year": [2007, 2009] * 10,
-            "sex": ["male", "female", "NA", "male"] * 5,
-            "day": [f"{d:02d}.01.2024" for d in range(1, 20)] + [None],
-            "image": [[0.5, float(i)] for i in range(20)],
-        }
+#: Runs in a page around the report: sorts the first table and writes what it measured.
+PROBE = """<!DOCTYPE html><body style="margin:0">
+<iframe src="report.html" style="width:WIDTHpx;height:900px;border:0"></iframe>
+<pre id="out"></pre><script>
+document.querySelector('iframe').onload = event => {
+  const page = event.target.contentDocument;
+  const table = page.querySelectorAll('table.sortable')[1];
+  table.tHead.rows[0].cells[1].querySelector('button').click();
+  const images = [...page.images];
+  document.querySelector('#out').textContent = JSON.stringify([
+    page.documentElement.scrollWidth,
+    images.filter(i => i.complete && i.naturalWidth > 100).length,
+    [...table.tBodies[0].rows].map(r => parseFloat(r.cells[1].textContent)),
+    getComputedStyle(page.body).backgroundColor,
+  ]);
+};
+</script>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "light"), (390, "dark")])
+def test_in_a_browser(report, tmp_path, width, scheme):
+    import json
+
+    shutil.copy(report, tmp_path / "report.html")
+    (tmp_path / "probe.html").write_text(PROBE.replace("WIDTH", str(width)))
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    options += [f"--user-data-dir={tmp_path / 'profile'}", "--allow-file-access-from-files"]
+    options += ["--virtual-time-budget=5000", "--dump-dom"]
+    options += [f"--blink-settings=preferredColorScheme={int(scheme == 'light')}"]
+    done = subprocess.run(
+        [BROWSER, *options, (tmp_path / "probe.html").as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
-    plans = {column.name: column for column in plan_columns(table).columns}
-    found = {name: _summary(table[name].to_numpy(object), plans[name]) for name in table}
-    found["year"] = _summary(table["year"].to_numpy(), plans["year"])
-    assert found["mass"][:3] == ["number", pytest.approx(0.05), table["mass"].nunique() - 1]
-    assert found["year"][3].value == "2007 to 2009"
-    assert found["sex"] == ["category", 0.25, 2, "male 67%, female 33%"]
-    assert found["day"] == ["date", pytest.approx(0.05), 19, "2024-01-01 to 2024-01-19"]
-    assert found["image"][:2] == ["vector", 0.0]
+    found = re.search(r'<pre id="out">(.+?)</pre>', done.stdout)
+    scroll, n_images, scores, paper = json.loads(found[1])
+    assert scroll <= width  # nothing but the cards and tables scrolls sideways
+    assert n_images == 6
+    assert scores == sorted(scores)
+    assert len(scores) == len(METHODS)
+    assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 23, 28)")

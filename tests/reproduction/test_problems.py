@@ -1,10 +1,13 @@
-"""Splits and rows of the protocol."""
+"""Datasets and random splits of the protocol."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from genmetric.datasets import CATALOGUE, load_dataset
-from genmetric.reproduction._problems import (
+from genmetric.reproduction import problems
+from genmetric.reproduction.problems import (
     LARGE,
     PROBLEMS,
     SMALL,
@@ -14,84 +17,90 @@ from genmetric.reproduction._problems import (
     split_rows,
 )
 
+#: Classes of the datasets that are not bundled.
+COUNTS = {"heart": [150, 120], "german": [700, 300]}
 
-def test_sizes_are_those_behind_the_printed_errors():
+
+def classes(name):
+    if name in COUNTS:
+        return np.repeat(np.arange(2), COUNTS[name])
+    return load_dataset(PROBLEMS[name].dataset).target
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "stratified"),
+    [
+        ("iris", 30, 30),
+        ("wine", 37, 37),
+        ("heart", 54, 54),
+        ("vehicle", 170, 171),
+        ("ionosphere", 71, 71),
+        ("german", 200, 200),
+    ],
+)
+def test_number_of_test_samples(name, plain, stratified):
     # The paper's errors are whole numbers of mistakes out of 30 test sets of these sizes.
-    sizes = {n: len(split_rows(n, 0)[2]) for n in (150, 178, 351, 846, 1000, 1500)}
-    assert sizes == {150: 30, 178: 37, 351: 71, 846: 170, 1000: 200, 1500: 300}
+    y, problem = classes(name), PROBLEMS[name]
+    assert len(split_rows(y, problem, 0)[2]) == plain
+    assert len(split_rows(y, replace(problem, stratified=True), 0)[2]) == stratified
 
 
-def test_parts_are_disjoint_and_whole():
-    train, val, test = split_rows(351, 5)
-    assert sorted(np.r_[train, val, test]) == list(range(351))
-    assert (len(train), len(val)) == (210, 70)
+@pytest.mark.parametrize("stratified", [False, True])
+def test_parts_are_disjoint_complete_and_follow_the_seed(stratified):
+    y = classes("vehicle")
+    problem = replace(PROBLEMS["vehicle"], stratified=stratified)
+    parts = split_rows(y, problem, 5)
+    assert sorted(np.concatenate(parts)) == list(range(846))
+    again, other = (split_rows(y, problem, seed) for seed in (5, 6))
+    assert all(np.array_equal(a, b) for a, b in zip(parts, again, strict=True))
+    assert not np.array_equal(parts[2], other[2])
 
 
-def test_splits_differ_and_repeat():
-    assert np.array_equal(split_rows(100, 3)[0], split_rows(100, 3)[0])
-    assert not np.array_equal(split_rows(100, 3)[0], split_rows(100, 4)[0])
+def test_stratified_parts_have_a_fifth_of_each_class_rounded_up():
+    y = np.repeat([0, 1, 2], [11, 20, 23])
+    parts = split_rows(y, Problem("p", "P", "iris", stratified=True), 0)
+    assert [np.bincount(y[rows]).tolist() for rows in parts] == [[5, 12, 13], [3, 4, 5], [3, 4, 5]]
 
 
-def test_given_sizes():
-    assert [len(part) for part in split_rows(20_000, 0, (12_000, 2_000))] == [12_000, 2_000, 6_000]
-
-
-@pytest.mark.parametrize(("n", "sizes"), [(3, None), (10, (8, 2)), (10, (0, 2))])
-def test_too_few_samples(n, sizes):
-    with pytest.raises(ValueError, match="leave no test samples"):
-        split_rows(n, 0, sizes)
+def test_large_problems_have_the_sizes_of_the_paper():
+    assert {*SMALL, *LARGE} < set(PROBLEMS)
+    for name in LARGE:
+        problem = PROBLEMS[name]
+        n = CATALOGUE[problem.dataset].n_samples
+        sizes = [len(part) for part in split_rows(np.zeros(n), problem, 0)]
+        expected = [55_000, 5_000, 10_000] if "mnist" in name else [12_000, 2_000, 6_000]
+        assert sizes == expected
 
 
 def test_parts_have_matching_samples():
     X = np.arange(40.0)[:, None] * [1, 2]
-    parts = split_parts(X, np.arange(40), 1, None)
-    for rows, classes in parts.values():
-        assert np.array_equal(rows[:, 0], classes)
+    for rows, y in split_parts(X, np.arange(40), PROBLEMS["iris"], 1).values():
+        assert np.array_equal(rows[:, 0], y)
 
 
-def test_small_sets_fill_the_cube():
+def test_scaling():
     X, y = load_problem(PROBLEMS["vehicle"])
     assert X.min(axis=0) == pytest.approx(np.full(18, -1.0))
     assert X.max(axis=0) == pytest.approx(np.full(18, 1.0))
     assert np.array_equal(y, load_dataset("vehicle").target)
-
-
-def test_unscaled_dataset_is_unchanged():
     X, _ = load_problem(PROBLEMS["letters-original"])
     assert np.array_equal(X, load_dataset("letter").data)
 
 
-def test_every_problem_has_a_dataset_and_test_samples():
-    assert {*SMALL, *LARGE} < set(PROBLEMS)
-    for problem in PROBLEMS.values():
-        n = CATALOGUE[problem.dataset].n_samples
-        assert problem.n_samples == n
-        train, val = problem.sizes or (int(0.6 * n), int(0.2 * n))
-        assert n - train - val == {"mnist": 10_000, "letter": 6_000}.get(
-            problem.dataset, n - train - val
-        )
-
-
-def test_components_of_images_and_their_cache(tmp_path):
-    # 8 x 8 digits stand in for MNIST: 64 pixels have no 164 components.
-    from genmetric.reproduction import _problems as problems
-
-    problem = Problem(name="d", title="D", dataset="digits", n_components=5)
-    kept = problems._MOST_COMPONENTS
-    problems._MOST_COMPONENTS = 20
-    try:
-        X, y = load_problem(problem, None, str(tmp_path))
-        files = sorted(path.name for path in tmp_path.iterdir())
-        load_problem.cache_clear()
-        again, _ = load_problem(problem, None, str(tmp_path))
-        plain, _ = load_problem(problem, None, None)
-    finally:
-        problems._MOST_COMPONENTS = kept
-        load_problem.cache_clear()
+def test_components_of_images_and_their_cache(tmp_path, monkeypatch):
+    # 8 x 8 digits in place of MNIST: 64 pixels have no 164 components.
+    monkeypatch.setattr(problems, "_MOST_COMPONENTS", 20)
+    problem = Problem("d", "D", "digits", n_components=5)
+    load_problem.cache_clear()
+    X, y = load_problem(problem, None, str(tmp_path))
+    files = sorted(path.name for path in tmp_path.iterdir())
+    load_problem.cache_clear()
+    again, _ = load_problem(problem, None, str(tmp_path))
+    plain, _ = load_problem(problem, None, None)
+    load_problem.cache_clear()
     assert files == ["digits_pca20_X.npy", "digits_pca20_y.npy"]
     assert X.shape == (1797, 5)
     assert np.array_equal(y, load_dataset("digits").target)
     assert np.array_equal(X, again)
     assert np.abs(plain) == pytest.approx(np.abs(X), abs=1e-6)
-    variances = X.var(axis=0)
-    assert (np.diff(variances) < 0).all()
+    assert (np.diff(X.var(axis=0)) < 0).all()

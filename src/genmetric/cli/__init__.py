@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -20,19 +22,24 @@ def main(args: Sequence[str] | None = None) -> int:
         Exit code: 0 on success, 1 for a comparison without results or a bug, 2 for invalid input,
         130 after Ctrl-C, 143 after SIGTERM.
     """
-    if not _open_streams():
+    _open_streams()
+    if sys.stdout is None:
         sys.stderr.write(
             "genmetric: the standard output is closed. Redirect it to a file or to /dev/null.\n"
         )
         return 2
     try:
-        from genmetric._optional import import_optional
+        from genmetric._text import import_optional
 
         import_optional("click", "cli,report")
-        from genmetric.cli._group import run
+        from genmetric.cli.app import run
 
         if args is None:
-            _end_by_exception()
+            # More threads wait for each other on tables of usual size; NumPy is not imported yet.
+            for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+                os.environ.setdefault(name, "1")
+            # As an exception, so that temporary files are removed.
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         return run(args)
     except KeyboardInterrupt:
         return 130
@@ -41,31 +48,11 @@ def main(args: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _open_streams() -> bool:
-    """Open standard streams that the process was started without; return whether output is open.
-
-    Python sets such a stream to None. Its file descriptor would be given to the next file that is
-    opened, and messages of libraries would be written into that file.
-    """
-    has_output = sys.stdout is not None
-    if has_output and sys.stderr is not None and sys.stdin is not None:
-        return True
-    import os
-
-    descriptor = os.open(os.devnull, os.O_RDWR)
-    while descriptor <= 2:
-        descriptor = os.dup(descriptor)
-    os.close(descriptor)
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
-    return has_output
-
-
-def _end_by_exception() -> None:
-    """Make SIGTERM raise an exception, so that temporary files are removed."""
-    import signal
-
-    def end(*_: object) -> None:
-        raise SystemExit(143)
-
-    signal.signal(signal.SIGTERM, end)
+def _open_streams() -> None:
+    """Occupy the numbers of closed standard streams, so that no message goes into another file."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        while descriptor <= 2:
+            descriptor = os.dup(descriptor)
+        if sys.stderr is None:
+            sys.stderr = os.fdopen(descriptor, "w", encoding="utf-8")

@@ -103,7 +103,7 @@ def _others(found: Comparison) -> str:
     if found.skipped:
         text += f"Without a result: {', '.join(r.key for r in found.skipped)}. "
     if found.not_run:
-        text += f"Not compared: {', '.join(found.not_run)} (add them with methods, or --methods)."
+        text += f"Not compared by default: {', '.join(found.not_run)} (methods=, --methods)."
     return text
 
 

@@ -8,11 +8,11 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn import model_selection
 from sklearn.metrics import confusion_matrix
+from threadpoolctl import threadpool_limits
 
-from genmetric._parallel import one_blas_thread
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
 from genmetric.comparison.advice import advise
@@ -171,6 +171,9 @@ def compare_metrics(
     X, time = labels_of(X, time, "time")
     found = collect(X, y, target, task, columns, feature_names)
     listed = find_methods(methods, found.task)
+    if methods is None:
+        able = [m for m in METHODS.values() if found.task in m.tasks]
+        found.not_run = tuple(m.key for m in able if not m.default)
     found.title, found.seed = title, random_state
     leave_out(found, max_samples)
     choose_scoring(found, scoring)
@@ -184,14 +187,17 @@ def compare_metrics(
     _check(found, pairs)
     slow_folds = found.n_splits if n_repeats is None else len(pairs)
     able = [method for method in listed if not _too_large(found, method)]
-    work = (
-        delayed(run_fold)(found, [m for m in able if fold < slow_folds or not m.slow], *pair)
-        for fold, pair in enumerate(pairs)
-    )
-    start, done, interrupted = perf_counter(), [], False
+    start, interrupted, n_jobs = perf_counter(), False, effective_n_jobs(n_jobs)
+    done: list[Any] = []
     try:
-        for outcomes in Parallel(n_jobs=n_jobs, return_as="generator")(work):
-            done.append(outcomes)
+        while len(done) < len(pairs):
+            folds = range(len(done), min(len(done) + n_jobs, len(pairs)))
+            done += Parallel(n_jobs=n_jobs)(
+                delayed(run_fold)(
+                    found, [m for m in able if f < slow_folds or not m.slow], *pairs[f]
+                )
+                for f in folds
+            )
             if progress is not None:
                 progress(f"fold {len(done)} of {len(pairs)}", len(done) / len(pairs))
             if time_limit is not None and perf_counter() - start > time_limit:
@@ -238,7 +244,9 @@ def _drawn_folds(found: Comparison, n_splits: Any, n_repeats: Any, groups: Any, 
     for repeat in range(found.n_repeats):
         seed = found.seed + repeat
         folds = getattr(model_selection, kind)(found.n_splits, shuffle=True, random_state=seed)
-        pairs += folds.split(np.zeros(n), found.y, groups)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a class may have fewer samples than there are folds
+            pairs += folds.split(np.zeros(n), found.y, groups)
     return pairs
 
 
@@ -284,7 +292,8 @@ def run_fold(
     found: Comparison, methods: Sequence[Method], train: IntArray, test: IntArray
 ) -> dict[str, Any]:
     """Encode the samples of one fold and evaluate all methods on it."""
-    with warnings.catch_warnings(), one_blas_thread():
+    # Threads of BLAS and OpenMP that wait for each other spin; n_jobs is the way to use more cores.
+    with warnings.catch_warnings(), threadpool_limits(1):
         # Warnings about single folds (small classes, convergence) do not help the reader.
         warnings.simplefilter("ignore")
         encoder, y = found.encoder, found.codes
@@ -346,8 +355,6 @@ def _conclude(
         else:
             result = _summary(found, method, folds, pairs)
         found.results = (*found.results, result)
-    keys = {method.key for method in listed}
-    found.not_run = tuple(k for k, m in METHODS.items() if found.task in m.tasks and k not in keys)
     found.warnings += leak_warnings(found)
     advise(found)
 

@@ -27,7 +27,8 @@ def fit_method(
     method: Method,
     X: FloatArray,
     y: AnyArray,
-    task: Task = "classification",
+    task: Task,
+    /,
     *,
     random_state: int = 0,
     n_neighbors: int | None = None,
@@ -144,6 +145,7 @@ class CategoryCodes(TransformerMixin, BaseEstimator):
 def fit_in_batches(
     method: str | Method,
     make_batches: Callable[[], Iterable[tuple[FloatArray, AnyArray]]],
+    /,
     *,
     task: Task = "classification",
     keep_samples: int = 20_000,

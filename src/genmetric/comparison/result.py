@@ -18,7 +18,10 @@ from genmetric.comparison.methods import ALIASES, Task, find_methods
 from genmetric.comparison.scoring import SCORINGS, Scoring
 from genmetric.comparison.text import comparison_html, comparison_lines, plain
 
-EMPTY: AnyArray = np.empty(0)
+
+def nothing() -> AnyArray:
+    """Return an empty array."""
+    return np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +67,9 @@ class MethodResult:
 
     key: str
     name: str = ""
-    errors: FloatArray = EMPTY
-    fit_seconds: FloatArray = EMPTY
-    predict_seconds: FloatArray = EMPTY
+    errors: FloatArray = field(default_factory=nothing)
+    fit_seconds: FloatArray = field(default_factory=nothing)
+    predict_seconds: FloatArray = field(default_factory=nothing)
     parameters: tuple[Mapping[str, Any], ...] = ()
     note: str = ""
     confusion: IntArray | None = None
@@ -142,7 +145,8 @@ class Comparison:
     more_accurate : tuple of str
         Keys of the methods without a map that have a lower loss than the recommended one.
     not_run : tuple of str
-        Keys of the methods for this task that were not asked for.
+        Keys of the methods for this task that are not compared by default; empty if methods were
+        named.
     error_by_k : dict of str to (ks, errors)
         For methods that vote: numbers of neighbours and the error rate of each on the test
         samples, averaged over the folds. Empty for numeric targets.
@@ -198,15 +202,15 @@ class Comparison:
     not_run: tuple[str, ...] = ()
     error_by_k: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
     class_names: tuple[str, ...] = ()
-    class_counts: IntArray = EMPTY
+    class_counts: IntArray = field(default_factory=nothing)
     feature_names: tuple[str, ...] = ()
     n_splits: int = 5
     n_repeats: int = 1
     splitter: str = ""
     seed: int = 0
     X: Any = field(default=None, compare=False)
-    y: AnyArray = field(default=EMPTY, compare=False)
-    rows: IntArray = field(default=EMPTY, compare=False)
+    y: AnyArray = field(default_factory=nothing, compare=False)
+    rows: IntArray = field(default_factory=nothing, compare=False)
     encoder: Any = field(default=None, compare=False)
     target: Any = field(default=None, compare=False)
 

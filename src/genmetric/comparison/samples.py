@@ -59,6 +59,9 @@ def collect(
         task, found.rows = found.target.task, np.flatnonzero(found.target.read(table)[1])
         found.notes += [f"target {found.target.summary}", *found.target.notes]
     found.y, found.task = _check_target(y, task)
+    if task is None and found.task == "regression":
+        distinct = len(np.unique(found.y))
+        found.notes.append(f"target: a number, {distinct} distinct values (task to change it)")
     if len(X) != len(found.y):
         raise ValueError(f"X has {len(X)} samples, but y has {len(found.y)} targets.")
     if columns is None and frame:

@@ -7,7 +7,6 @@ density for KDE weights.
 
 from typing import TypeAlias
 
-from genmetric.density._scaling import Scaling
 from genmetric.density.coordinates import Coordinates
 from genmetric.density.gaussian import (
     ClassGaussians,
@@ -32,7 +31,6 @@ __all__ = [
     "GaussianModel",
     "JointDensity",
     "LowRankGaussians",
-    "Scaling",
     "SeparateModels",
     "class_statistics",
     "fit_class_models",

@@ -1,8 +1,5 @@
 """Metric learners: estimators that learn a Mahalanobis metric from labelled samples."""
 
-from genmetric.learners._regression_cv import GenerativeRegressionMetricCV
-from genmetric.learners._regression_metric import GenerativeRegressionMetric
-from genmetric.learners._slices import default_n_slices, quantile_edges, slice_targets
 from genmetric.learners.embedding import EmbeddingAdapter
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.generative_cv import GenerativeMetricCV
@@ -10,6 +7,14 @@ from genmetric.learners.lmnn import LMNN
 from genmetric.learners.lmnn_loss import lmnn_objective, target_neighbors
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 from genmetric.learners.mlkr import MLKR, mlkr_objective
+from genmetric.learners.pairs import PairClassifier
+from genmetric.learners.regression import (
+    GenerativeRegressionMetric,
+    default_n_slices,
+    quantile_edges,
+    slice_targets,
+)
+from genmetric.learners.regression_cv import GenerativeRegressionMetricCV
 from genmetric.learners.weights import GaussianMixtureWeights, KernelDensityWeights
 
 __all__ = [
@@ -24,6 +29,7 @@ __all__ = [
     "KernelDensityWeights",
     "LinearMapMixin",
     "MahalanobisMixin",
+    "PairClassifier",
     "default_n_slices",
     "lmnn_objective",
     "mlkr_objective",

@@ -402,7 +402,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         refuse_lazy(X)
         refuse_lazy(y, "y")
         x, labels = validate_data(self, X, y, dtype=FLOATS, reset=reset)
-        if self.metric is None and labels.dtype.kind == "f":
+        if self.metric is None and labels.dtype.kind in "fO":
             with _many_classes():
                 check_class_labels(labels, type(self).__name__)
         return unit_vectors(x) if self.normalize else check_size(x), labels

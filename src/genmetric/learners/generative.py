@@ -830,7 +830,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         check_parameters(self)
         combination = self.combination
         if isinstance(combination, str):
-            named = {"kde": KernelDensityWeights, "gmm": GaussianMixtureWeights}
+            named: dict[str, Any] = {"kde": KernelDensityWeights, "gmm": GaussianMixtureWeights}
             combination = named[combination]() if combination in named else None
         elif isinstance(combination, BaseEstimator):
             check_parameters(combination)

@@ -11,11 +11,12 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from genmetric._neighbors import N_NEIGHBORS, nearest_neighbors, select_n_neighbors, vote_errors
+from genmetric._neighbors import N_NEIGHBORS, other_neighbors, select_n_neighbors, vote_errors
 from genmetric._parallel import one_blas_thread
 from genmetric._text import print_progress
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
@@ -275,7 +276,9 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         """
         check_parameters(self)
         rng = check_random_state(self.random_state)
-        template = self._template(rng)
+        template = shared_parameters(self.metric or GenerativeMetric(), self.random_state, rng)
+        if self.n_jobs is not None:
+            template.set_params(n_jobs=self.n_jobs)
         x, labels, _, _ = labelled_rows(self, form_points(X, self.preprocessor, self), y)
         groups = check_groups(groups, self.cv, len(x))
         weight = np.ones(len(x))
@@ -293,8 +296,8 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         with one_blas_thread(), warnings.catch_warnings():
             # The fit of the best candidate emits the warnings about classes, once.
             warnings.simplefilter("ignore", UserWarning)
-            splits = self._splits(labels, codes, weight, kept, groups, rng)
-            k = self._numbers(min(len(split.references) for split in splits))
+            splits = self._splits(labels, weight, groups, rng)
+            k = neighbor_numbers(self.n_neighbors, min(len(s.references) for s in splits) - 1)
             scores = self._scores(template, grid, samples, classes, splits, k)
         self._take_scores(grid, scores, k, sum(weight[kept][s.queries].sum() for s in splits))
         best = clone(template).set_params(**grid[self.best_index_])
@@ -329,22 +332,9 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features, n_features)
             Local metrics of `best_estimator_`.
         """
+        check_is_fitted(self, "components_")
         found: FloatArray = self.best_estimator_.local_metrics(X)
         return found
-
-    def _template(self, rng: np.random.RandomState) -> GenerativeMetric:
-        """Return the metric with all parameters that the candidates share."""
-        template: GenerativeMetric = clone(
-            GenerativeMetric() if self.metric is None else self.metric
-        )
-        if template.random_state is None:
-            seed = self.random_state
-            fixed = isinstance(seed, int | np.integer)
-            template.set_params(random_state=seed if fixed else int(rng.randint(2**31 - 1)))
-        if self.n_jobs is not None:
-            template.set_params(n_jobs=self.n_jobs)
-        check_parameters(template)
-        return template
 
     def _grid(
         self, template: GenerativeMetric, n_classes: int, rank: int, n_features: int
@@ -375,47 +365,50 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     def _splits(
         self,
         labels: AnyArray,
-        codes: IntArray,
         weight: FloatArray,
-        kept: IntArray,
         groups: AnyArray | None,
         rng: np.random.RandomState,
     ) -> list[Split]:
         """Return the splits of `cv`, with indices among the samples of positive weight."""
-        limits = (int(self.max_queries), int(self.max_references))
+        kept = np.flatnonzero(weight)
+        codes = np.unique(labels[kept], return_inverse=True)[1]
+        references = None  # those of the training part
         if self.cv is None or isinstance(self.cv, int | np.integer):
             if self.cv is None and self.scoring is not None:
                 raise ValueError(
                     "scoring requires left-out samples; got cv=None. Use cv=5, or scoring=None."
                 )
-            rows = np.arange(len(codes))
-            fixed_classes = self.metric is not None and self.metric.priors is not None
-            if len(rows) > limits[1] and not fixed_classes:
-                rows = _whole_classes(codes, limits[1], rng)
-            n_folds = None if self.cv is None else int(self.cv)
-            return _own_splits(codes, rows, n_folds, *limits, rng)
-        if hasattr(self.cv, "split"):
-            given = None if groups is None else groups[kept]
-            pairs = [
-                (kept[a], kept[b]) for a, b in self.cv.split(kept[:, None], labels[kept], given)
-            ]
+            has_priors = self.metric is not None and self.metric.priors is not None
+            n_samples = len(codes) if has_priors else int(self.max_references)
+            rows = _whole_classes(codes, n_samples, rng)
+            pairs = _stratified(codes, rows, None if self.cv is None else int(self.cv), rng)
+            references = _draw(rows, int(self.max_references), rng)
+        elif hasattr(self.cv, "split"):
+            own = None if groups is None else groups[kept]
+            pairs = list(self.cv.split(kept[:, None], labels[kept], own))
         else:
             # The indices of given splits refer to all samples.
-            pairs = list(check_cv(self.cv, labels, classifier=True).split(labels))
-        place = np.full(len(labels), -1)
-        place[kept] = np.arange(len(kept))
-        return _given_splits(pairs, place, codes, weight[kept], *limits, rng)
-
-    def _numbers(self, n_references: int) -> IntArray:
-        """Return the numbers of neighbours, ascending, that there are enough samples for."""
-        numbers = np.unique(grid_values(self.n_neighbors, "n_neighbors", [Interval(int, 1)]))
-        k = numbers[numbers < n_references]
-        if not len(k):
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors!r} is too large for {n_references} samples, which "
-                f"have {n_references - 1} neighbours. Use a smaller number."
-            )
-        return np.asarray(k, np.intp)
+            place = np.full(len(labels), -1)
+            place[kept] = np.arange(len(kept))
+            given = [tuple(place[part] for part in pair) for pair in self.cv]
+            pairs = [(train[train >= 0], test[test >= 0]) for train, test in given]
+        if not pairs:
+            raise ValueError("cv yields no splits. Use a splitter with at least one split.")
+        n_queries = max(int(self.max_queries) // len(pairs), 1)
+        splits: list[Split] = []
+        for train, test in (tuple(np.sort(part) for part in pair) for pair in pairs):
+            if len(np.unique(codes[train])) < 2:
+                raise ValueError(
+                    f"Split {len(splits)} of cv has training samples of a single class. Use a "
+                    "stratified splitter."
+                )
+            queries = _draw(test, n_queries, rng)
+            averaged = _draw(train, max(len(queries), MIN_AVERAGED), rng)
+            among = references
+            if among is None:
+                among = _draw(_repeated(train, weight[kept]), int(self.max_references), rng)
+            splits.append(Split(train, averaged, queries, among))
+        return splits
 
     def _scores(
         self,
@@ -428,27 +421,28 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     ) -> FloatArray:
         """Return the scores of all candidates, shape (n_candidates, n_splits, n_numbers)."""
         x, codes, weight, _ = samples
+        labels = classes[codes]
         scores = np.empty((len(grid), len(splits), len(k)))
         for s, split in enumerate(splits):
-            own = weight[split.queries]
+            rows = np.union1d(split.queries, split.references)
+            queries, references = (np.searchsorted(rows, part) for part in split[2:])
+            truth, own = codes[split.queries], weight[split.queries]
+            trained = references[np.isin(split.references, split.train)]
+            options = {} if (own == 1).all() else {"sample_weight": own}
             for c, factor in enumerate(_candidate_factors(template, grid, samples, split)):
-                queries, references = (x[rows] @ factor.T for rows in split[2:])
+                z = x[rows] @ factor.T
                 if self.scoring is None:
-                    neighbors = _neighbor_classes(
-                        split, queries, references, codes, int(k.max()), template.n_jobs
+                    found = other_neighbors(
+                        z, queries, references, int(k.max()), n_jobs=template.n_jobs
                     )
-                    truth = codes[split.queries]
-                    errors = vote_errors(neighbors, truth, len(classes), k, sample_weight=own)
-                    scores[c, s] = 1 - errors
-                else:
-                    labels = classes[codes]
-                    trained = np.isin(split.references, split.train)
-                    for j, number in enumerate(k):
-                        model = KNeighborsClassifier(min(int(number), int(trained.sum())))
-                        model.fit(references[trained], labels[split.references[trained]])
-                        options = {} if (own == 1).all() else {"sample_weight": own}
-                        scorer = check_scoring(model, self.scoring)
-                        scores[c, s, j] = scorer(model, queries, labels[split.queries], **options)
+                    votes = codes[rows[found]]
+                    scores[c, s] = 1 - vote_errors(votes, truth, len(classes), k, **options)
+                    continue
+                for j, number in enumerate(k):
+                    model = KNeighborsClassifier(min(int(number), len(trained)))
+                    model.fit(z[trained], labels[rows[trained]])
+                    scorer = check_scoring(model, self.scoring)
+                    scores[c, s, j] = scorer(model, z[queries], labels[split.queries], **options)
         return scores
 
     def _take_scores(
@@ -539,6 +533,29 @@ def grid_values(values: Any, name: str, rules: Sequence[RuleOrValue]) -> list[An
     if not found:
         raise ValueError(f"{name} is empty. Pass at least one value.")
     return found
+
+
+def shared_parameters(metric: Any, random_state: Any, rng: np.random.RandomState) -> Any:
+    """Return a copy of the metric with the parameters that all candidates share, and a seed."""
+    template = clone(metric)
+    if template.random_state is None:
+        seed = (
+            random_state if isinstance(random_state, int | np.integer) else rng.randint(2**31 - 1)
+        )
+        template.set_params(random_state=int(seed))
+    check_parameters(template)
+    return template
+
+
+def neighbor_numbers(values: Any, n_allowed: int) -> IntArray:
+    """Return the numbers of neighbours of a grid, ascending, that there are enough samples for."""
+    numbers = np.unique(grid_values(values, "n_neighbors", [Interval(int, 1)]))
+    if numbers[0] > n_allowed:
+        raise ValueError(
+            f"n_neighbors={values!r} is too large: there are {n_allowed} samples to search among. "
+            "Use a smaller number."
+        )
+    return np.asarray(numbers[numbers <= n_allowed], np.intp)
 
 
 def smooth(values: FloatArray) -> FloatArray:
@@ -654,15 +671,6 @@ class Split(NamedTuple):
     references: IntArray
 
 
-def deal_folds(codes: IntArray, n_folds: int, rng: np.random.RandomState) -> IntArray:
-    """Assign samples to folds at random, with each class spread over the folds evenly."""
-    shuffled = rng.permutation(len(codes))
-    by_class = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    folds = np.empty(len(codes), np.intp)
-    folds[by_class] = np.arange(len(codes)) % n_folds
-    return folds
-
-
 def _draw(rows: IntArray, n_draws: int, rng: np.random.RandomState) -> IntArray:
     """Draw samples without replacement, ascending; all of them if there are no more."""
     return rows if n_draws >= len(rows) else np.sort(rng.choice(rows, n_draws, replace=False))
@@ -675,85 +683,44 @@ def _whole_classes(codes: IntArray, n_samples: int, rng: np.random.RandomState) 
     same class.
     """
     counts = np.bincount(codes)
-    if n_samples >= MIN_PER_CLASS * len(counts):
+    if n_samples >= min(MIN_PER_CLASS * len(counts), len(codes)):
         return np.arange(len(codes))
     order = rng.permutation(len(counts))
     n_classes = int(np.searchsorted(np.cumsum(counts[order]), n_samples, side="right"))
     return np.flatnonzero(np.isin(codes, order[: max(2, n_classes)]))
 
 
-def _own_splits(
-    codes: IntArray,
-    rows: IntArray,
-    n_folds: int | None,
-    max_queries: int,
-    max_references: int,
-    rng: np.random.RandomState,
-) -> list[Split]:
-    """Return stratified folds, or one split that trains on all samples if `n_folds` is None.
+def _repeated(rows: IntArray, weight: FloatArray) -> IntArray:
+    """Return samples as often as their weights say, if these are whole numbers."""
+    whole = (weight == np.floor(weight)).all()
+    return np.repeat(rows, weight[rows].astype(np.intp)) if whole else rows
 
-    Local metrics are averaged over as many samples as a fold has, so all folds together cost a
-    candidate as much as one fit. The only sample of a class is in every training part and never
-    classified: without it the class would be missing.
+
+def _stratified(
+    codes: IntArray, rows: IntArray, n_folds: int | None, rng: np.random.RandomState
+) -> list[tuple[IntArray, IntArray]]:
+    """Return training and test parts of stratified folds of some samples; all twice for None.
+
+    The only sample of a class is in every training part and in no test part: without it the class
+    would be missing.
     """
     counts = np.bincount(codes[rows])
-    repeated = rows[counts[codes[rows]] > 1]
-    if not len(repeated):
+    several = counts[codes[rows]] > 1
+    if not several.any():
         raise ValueError(
             "Every class has a single sample, so no sample has a neighbour of its own class. Use "
             "GenerativeMetric with fixed parameters, or collect more samples."
         )
-    queries = _draw(repeated, max_queries, rng)
     if n_folds is None:
-        averaged = _draw(rows, max(max_queries, MIN_AVERAGED), rng)
-        return [Split(rows, averaged, queries, _draw(rows, max_references, rng))]
-    n_folds = min(n_folds, int(counts.max()))
-    folds = np.full(len(codes), -1)
-    folds[rows] = deal_folds(codes[rows], n_folds, rng)
-    references = _draw(rows, max_references, rng)
-    n_averaged = max(min(len(rows), max_queries) // n_folds, MIN_AVERAGED)
-    splits = []
-    for f in range(n_folds):
-        single = counts[codes[rows]] == 1
-        train = rows[(folds[rows] != f) | single]
-        averaged = _draw(train, n_averaged, rng)
-        own = queries[folds[queries] == f]
-        if len(own):
-            splits.append(Split(train, averaged, own, references))
-    return splits
-
-
-def _given_splits(
-    pairs: Iterable[tuple[Any, Any]],
-    place: IntArray,
-    codes: IntArray,
-    weight: FloatArray,
-    max_queries: int,
-    max_references: int,
-    rng: np.random.RandomState,
-) -> list[Split]:
-    """Return given splits, which search neighbours in their training part only.
-
-    `place` has the index of each sample among those of positive weight, or -1. Whole weights are
-    repetitions, among the neighbours too.
-    """
-    found = [tuple(np.sort(place[part]) for part in pair) for pair in pairs]
-    if not found:
-        raise ValueError("cv yields no splits. Use a splitter with at least one split.")
-    whole = (weight == np.floor(weight)).all() and weight.sum() <= max(max_references, len(weight))
-    splits: list[Split] = []
-    for train, test in (tuple(part[part >= 0] for part in pair) for pair in found):
-        if len(np.unique(codes[train])) < 2:
-            raise ValueError(
-                f"Split {len(splits)} of cv has training samples of a single class. Use a "
-                "stratified splitter."
-            )
-        n_queries = max(max_queries // len(found), 1)
-        averaged = _draw(train, max(n_queries, MIN_AVERAGED), rng)
-        queries = _draw(test, n_queries, rng)
-        references = np.repeat(train, weight[train].astype(np.intp)) if whole else train
-        splits.append(Split(train, averaged, queries, _draw(references, max_references, rng)))
-    return splits
+        return [(rows, rows[several])]
+    folds = StratifiedKFold(min(n_folds, int(counts.max())), shuffle=True, random_state=rng)
+    pairs = []
+    for _, test in folds.split(rows, codes[rows]):
+        held = np.zeros(len(rows), bool)
+        held[test[several[test]]] = True
+        if held.any():
+            pairs.append((rows[~held], rows[held]))
+    return pairs
 
 
 def _warn_in_sample(n_features: int, counts: IntArray) -> None:
@@ -773,103 +740,65 @@ def _warn_in_sample(n_features: int, counts: IntArray) -> None:
 Samples = tuple[FloatArray, IntArray, FloatArray, FloatArray]
 
 
-def _neighbor_classes(
-    split: Split,
-    queries: FloatArray,
-    references: FloatArray,
-    codes: IntArray,
-    k: int,
-    n_jobs: int | None,
-) -> IntArray:
-    """Return the classes of the nearest neighbours of the queries, each without itself."""
-    place = np.searchsorted(split.references, split.queries)
-    place = np.minimum(place, len(split.references) - 1)
-    exclude = np.where(split.references[place] == split.queries, place, -1)
-    found = nearest_neighbors(references, k, queries=queries, exclude=exclude, n_jobs=n_jobs)
-    return np.asarray(codes[split.references[found.indices]])
-
-
 def _candidate_factors(
     template: GenerativeMetric, grid: list[dict[str, Any]], samples: Samples, split: Split
 ) -> Iterator[FloatArray]:
     """Yield a factor of every candidate metric; those with the same average share it."""
     x, codes, weight, _ = samples
-    rows = split.train
+    rows, combination = split.train, template.combination
     covariance = _covariance(x[rows], weight[rows])
-    groups = [
-        (key, list(members))
-        for key, members in groupby(
-            grid,
-            lambda p: (p["base"], p["normalization"], p["shrinkage"], p["interpolation"] > 0),
-        )
-    ]
-    combination = template.combination
     by_density = not AnyArrayLike().accepts(combination) and combination != "uniform"
-    shared = [key for key, _ in groups if not (by_density and key[-1])]
-    averages = _candidate_averages(template, shared, samples, split)
-    for key, members in groups:
-        if not (by_density and key[-1]):
-            coordinates, mean = next(averages)
+
+    def setting(params: dict[str, Any]) -> tuple[Any, ...]:
+        """Return what an average depends on; the last is whether the metric is learned."""
+        names = ("base", "normalization", "shrinkage")
+        return (*(params[name] for name in names), params["interpolation"] > 0)
+
+    for shared, members in groupby(grid, setting):
+        alone = by_density and shared[-1]
+        if not alone:
+            coordinates, mean = _candidate_average(template, shared, samples, split)
         for params in members:
-            if by_density and key[-1]:
-                factor = _fitted_factor(template, params, x[rows], codes[rows], weight[rows])
+            if alone:
+                own = {**params, "n_components": None, "preprocessor": None}
+                metric = clone(template).set_params(**own)
+                factor = metric.fit(x[rows], codes[rows], _unless_one(weight[rows])).components_
             else:
                 root = symmetric_root(interpolate(mean, params["interpolation"]))
                 factor = coordinates.restore_factor(root)
             yield reduced_factor(factor, params["n_components"], covariance)
 
 
-def _fitted_factor(
-    template: GenerativeMetric,
-    params: dict[str, Any],
-    x: FloatArray,
-    codes: IntArray,
-    weight: FloatArray,
-) -> FloatArray:
-    """Return the factor of a candidate with all dimensions that is fitted by itself."""
-    metric = clone(template).set_params(**{**params, "n_components": None}, preprocessor=None)
-    factor: FloatArray = metric.fit(x, codes, _unless_one(weight)).components_
-    return factor
-
-
-def _candidate_averages(
-    template: GenerativeMetric,
-    settings: list[tuple[Any, Any, Any, bool]],
-    samples: Samples,
-    split: Split,
-) -> Iterator[tuple[Coordinates, FloatArray]]:
-    """Yield coordinates and mean local metric there for each setting, on the training part.
-
-    A setting is a base, a normalization, a shrinkage, and whether the metric is learned; if not,
-    the mean is the identity. The class statistics are computed once.
-    """
+def _candidate_average(
+    template: GenerativeMetric, setting: tuple[Any, ...], samples: Samples, split: Split
+) -> tuple[Coordinates, FloatArray]:
+    """Return the coordinates of the base and the mean local metric there, on the training part."""
+    base, normalization, shrinkage, learned = setting
     x, codes, weight, share = samples
     rows, averaged = split.train, split.averaged
     present, own_codes = np.unique(codes[rows], return_inverse=True)
+    coordinates, _, _, models = fit_models(
+        *(x[rows], own_codes, present, _unless_one(weight[rows])),
+        base=base,
+        shrinkage=shrinkage,
+        class_model=template.class_model,
+        allow_low_rank=template.solver == "auto",
+        rng=check_random_state(template.random_state),
+        n_jobs=template.n_jobs,
+    )
+    if not learned:
+        return coordinates, np.eye(x.shape[1])
     log_priors = check_priors(template.priors, int(codes.max()) + 1)
-    for base, normalization, shrinkage, learned in settings:
-        coordinates, _, _, models = fit_models(
-            *(x[rows], own_codes, present, _unless_one(weight[rows])),
-            base=base,
-            shrinkage=shrinkage,
-            class_model=template.class_model,
-            allow_low_rank=template.solver == "auto",
-            rng=check_random_state(template.random_state),
-            n_jobs=template.n_jobs,
-        )
-        mean = np.eye(x.shape[1])
-        if learned:
-            total = sum_local_metrics(
-                *(models, x[averaged], coordinates),
-                weights=_unless_one(share[averaged]),
-                log_priors=None if log_priors is None else log_priors[present],
-                normalization=normalization,
-                solver=template.solver,
-                tol=template.class_tol,
-                n_jobs=template.n_jobs,
-            )
-            mean = total.mean()
-        yield coordinates, mean
+    total = sum_local_metrics(
+        *(models, x[averaged], coordinates),
+        weights=_unless_one(share[averaged]),
+        log_priors=None if log_priors is None else log_priors[present],
+        normalization=normalization,
+        solver=template.solver,
+        tol=template.class_tol,
+        n_jobs=template.n_jobs,
+    )
+    return coordinates, total.mean()
 
 
 def _unless_one(weight: FloatArray) -> FloatArray | None:

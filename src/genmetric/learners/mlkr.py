@@ -31,11 +31,11 @@ from genmetric._validation import (
 from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density.coordinates import Coordinates
 from genmetric.geometry.factor import symmetric_root
-from genmetric.learners._regression_metric import GenerativeRegressionMetric
 from genmetric.learners.early_stopping import Run, held_out_folds, lbfgs, train
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.lmnn import named_factor, start
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
+from genmetric.learners.regression import GenerativeRegressionMetric
 
 #: Samples, centred and scaled; targets of mean zero and variance one; weights.
 Samples: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]

@@ -8,6 +8,7 @@ probabilistic linear discriminant analysis. `EmbeddingAdapter` learns it from cl
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -128,8 +129,7 @@ def discriminant_axes(within: FloatArray, between: FloatArray) -> tuple[FloatArr
     \delta_{ij}`, the largest entry of each positive, and the ratios :math:`\psi` of the variance
     between classes to that within, descending; negative ones are set to zero.
     """
-    variances, vectors = np.linalg.eigh(within)
-    root = vectors / np.sqrt(variances)
+    root = np.linalg.inv(np.linalg.cholesky(within)).T
     inside = root.T @ between @ root
     ratios, rotation = np.linalg.eigh((inside + inside.T) / 2)
     axes = (root @ rotation).T[::-1]
@@ -318,13 +318,10 @@ def check_indices(pairs: Any, preprocessor: Any) -> AnyArray:
     if callable(preprocessor):
         return index
     n_samples = len(preprocessor)
-    if (
-        index.dtype.kind not in "iu"
-        or index.min(initial=0) < 0
-        or index.max(initial=0) >= n_samples
-    ):
+    valid = index.dtype.kind in "iu" and index.size and 0 <= index.min() <= index.max() < n_samples
+    if not valid:
         raise ValueError(
             f"Pairs of indices must be integers from 0 to {n_samples - 1}, since the preprocessor "
-            f"has {n_samples} samples; got {index.dtype} from {index.min()} to {index.max()}."
+            f"has {n_samples} samples; got {reprlib.repr(index.tolist())}."
         )
     return index

@@ -7,7 +7,6 @@ compares energies, `KernelRegressor` averages targets, and `FaissNeighborsTransf
 among many samples.
 """
 
-from genmetric._nadaraya_watson import kernel_regression
 from genmetric._neighbors import (
     Neighbors,
     NeighborSelection,
@@ -21,7 +20,7 @@ from genmetric._neighbors import (
 from genmetric.neighbors.energy import EnergyClassifier
 from genmetric.neighbors.energy_model import EnergyModel, energies, least_energies
 from genmetric.neighbors.faiss import FaissNeighborsTransformer
-from genmetric.neighbors.kernel_regressor import KernelRegressor
+from genmetric.neighbors.kernel_regressor import KernelRegressor, kernel_regression
 from genmetric.neighbors.local import LocalMetricClassifier
 
 __all__ = [

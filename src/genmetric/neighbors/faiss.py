@@ -22,11 +22,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._neighbors import nearest_neighbors
+from genmetric._neighbors import directions, nearest_neighbors
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._text import import_optional
 from genmetric._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
-from genmetric._unit_vectors import directions
 from genmetric._validation import (
     BOOLEAN,
     N_JOBS,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from genmetric._nadaraya_watson import kernel_regression, squared_distances
+from genmetric._neighbors import squared_distances
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import ArrayLike, FloatArray
 from genmetric._validation import (
@@ -246,3 +246,69 @@ def _leave_one_out_errors(
     chunks = row_chunks(len(left_out), 24 * len(samples))
     total = np.sum(list(map_chunks(errors_of_chunk, chunks, n_jobs)), axis=0)
     return np.asarray(total / weight[left_out].sum())
+
+
+def kernel_regression(
+    queries: FloatArray,
+    samples: FloatArray,
+    targets: FloatArray,
+    bandwidth: float,
+    sample_weight: FloatArray | None = None,
+    *,
+    n_jobs: int | None = None,
+) -> FloatArray:
+    r"""Predict by the Nadaraya-Watson estimator with a Gaussian kernel.
+
+    .. math:: \hat y(x) = \frac{\sum_i w_i y_i \exp(-\|x - x_i\|^2 / 2h^2)}
+              {\sum_i w_i \exp(-\|x - x_i\|^2 / 2h^2)}
+
+    The smallest squared distance of each query is subtracted from all of its exponents, so the
+    prediction is finite for every bandwidth h: it tends to the target of the nearest sample for
+    small h and to the mean of the targets for large h.
+
+    Parameters
+    ----------
+    queries : ndarray of shape (n_queries, n_features)
+        Samples to predict, in coordinates where distances are Euclidean.
+    samples : ndarray of shape (n_samples, n_features)
+        Training samples.
+    targets : ndarray of shape (n_samples,)
+        Training targets.
+    bandwidth : float
+        Standard deviation h of the kernel.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Positive frequency weights w.
+    n_jobs : int, default=None
+        Number of threads over chunks of queries.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,)
+        Predictions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.neighbors import kernel_regression
+    >>> x = np.array([[0.0], [1.0]])
+    >>> kernel_regression(np.array([[0.5]]), x, np.array([1.0, 3.0]), 0.3)
+    array([2.])
+    """
+    squares = np.einsum("ij,ij->i", samples, samples)
+    weight = np.ones(len(samples)) if sample_weight is None else sample_weight
+    columns = np.column_stack([weight, weight * targets])
+
+    def predict(chunk: slice) -> FloatArray:
+        distances = squared_distances(queries[chunk], samples, squares)
+        distances -= distances.min(axis=1, keepdims=True)
+        with np.errstate(over="ignore", under="ignore"):
+            # Divided twice: the square of a very small bandwidth is zero.
+            distances /= -bandwidth
+            distances /= 2 * bandwidth
+            kernel = np.exp(distances, out=distances)
+            total, weighted = (kernel @ columns).T
+        return np.asarray(weighted / total)
+
+    chunks = row_chunks(len(queries), 16 * len(samples))
+    parts = list(map_chunks(predict, chunks, n_jobs))
+    return np.concatenate(parts) if parts else np.empty(0)

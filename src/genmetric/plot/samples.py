@@ -157,8 +157,7 @@ class EmbeddingDisplay:
                 at.set_xlabel(f"outside: {outside:,} distant samples", fontsize="small")
             at.set_xticks([])
             at.set_yticks([])
-            for spine in at.spines.values():
-                spine.set(visible=True, color=QUIET, linewidth=0.6)
+            at.spines[:].set(visible=True, color=QUIET, linewidth=0.6)
             at.set_title(title)
         if len(self.classes) < self.n_rows:
             axes[0].set_ylabel(
@@ -200,6 +199,8 @@ class NeighborsDisplay:
         Axes with the examples.
     figure_ : matplotlib.figure.Figure
         Figure of the axes.
+    squares_ : matplotlib.collections.PathCollection
+        The squares of all examples: own class, neighbours before, neighbours after.
 
     Examples
     --------
@@ -284,55 +285,45 @@ class NeighborsDisplay:
         """
         x, z = _features_and_images(estimator, X)
         own = X_reference is None
+        if (y_reference is None) != own:
+            raise ValueError("X_reference requires y_reference, the labels of its samples.")
         pool, mapped_pool = (x, z) if own else _features_and_images(estimator, X_reference)
-        if own:
-            codes, names = class_codes(y, class_names)
-            pool_codes = codes
-        else:
-            if y_reference is None:
-                raise ValueError("X_reference requires y_reference, the labels of its samples.")
-            both, names = class_codes(
-                np.concatenate([np.asarray(y), np.asarray(y_reference)]), class_names
-            )
-            codes, pool_codes = both[: len(x)], both[len(x) :]
+        every = [np.asarray(y)] if y_reference is None else [np.asarray(y), np.asarray(y_reference)]
+        both, names = class_codes(np.concatenate(every), class_names)
+        codes, pool_codes = both[: len(x)], both[-len(pool) :]
         k = min(check_count(n_neighbors, "n_neighbors"), len(pool) - own)
         if k < 1:
             raise ValueError(
-                "There is no other sample to be a neighbour; pass at least two samples."
+                "There is no other sample to be a neighbour; pass two or more samples."
             )
-        asked = (
-            draw_samples(len(x), max_rows, random_state)
-            if rows is None
-            else np.asarray(rows, np.intp)
-        )
+        asked = draw_samples(len(x), max_rows, random_state)
+        asked = asked if rows is None else np.asarray(rows, np.intp)
         plain_pool, plain = standardize(pool, x[asked])
-        found = []
-        for space, queries in ((plain_pool, plain), (mapped_pool, z[asked])):
-            exclude = asked if own else None
-            nearest = nearest_neighbors(space, k, queries=queries, exclude=exclude).indices
-            found.append(pool_codes[nearest])
-        truth = codes[asked]
-        same = [(there == truth[:, None]) for there in found]
+        exclude = asked if own else None
+        before, after = (
+            pool_codes[nearest_neighbors(space, k, queries=queries, exclude=exclude).indices]
+            for space, queries in ((plain_pool, plain), (mapped_pool, z[asked]))
+        )
+        same = [found == codes[asked][:, None] for found in (before, after)]
+        gain = same[1].sum(axis=1) - same[0].sum(axis=1)
         shown = np.arange(len(asked))
         if rows is None:
-            gain = same[1].sum(axis=1) - same[0].sum(axis=1)
             ranked = np.argsort(-gain, kind="stable")
             if (gain != 0).sum() >= n_examples:
                 ranked = ranked[gain[ranked] != 0]
             places = np.linspace(0, len(ranked) - 1, min(n_examples, len(ranked)))
             shown = ranked[np.round(places).astype(int)]
-        changed = int((same[0].sum(axis=1) != same[1].sum(axis=1)).sum())
-        title = list(range(len(x))) if row_names is None else list(row_names)
+        titles = range(len(x)) if row_names is None else row_names
         return cls(
-            truth[shown],
-            before=found[0][shown],
-            after=found[1][shown],
-            row_names=[title[i] for i in asked[shown]],
+            codes[asked][shown],
+            before=before[shown],
+            after=after[shown],
+            row_names=[titles[i] for i in asked[shown]],
             class_names=names,
             share_before=float(same[0].mean()),
             share_after=float(same[1].mean()),
             n_rows=len(asked),
-            n_changed=changed,
+            n_changed=int((gain != 0).sum()),
         ).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> NeighborsDisplay:
@@ -348,52 +339,43 @@ class NeighborsDisplay:
         NeighborsDisplay
             The display itself.
         """
-        patches = import_optional("matplotlib.patches", "report")
+        lines = import_optional("matplotlib.lines", "report")
         n, k = np.shape(self.before)
+        ax = one_axes(ax, (1.6 + 0.31 * (2 * k + 4), 1.2 + 0.31 * n))
+        codes = np.hstack([np.reshape(self.classes, (-1, 1)), self.before, self.after])
+        x, y = np.meshgrid(np.r_[0, 1.6 + np.arange(k), 2.6 + k + np.arange(k)], np.arange(n))
+        same = codes == codes[:, :1]
         many = len(self.class_names) > MAX_LEGEND
-        ax = one_axes(ax, (1.6 + 0.3 * (2 * k + 4), 1.2 + 0.3 * n))
-        for row, own in enumerate(self.classes):
-            _square(ax, 0, row, int(own), True, self.class_names, many)
-            for start, neighbors in ((1.6, self.before), (2.6 + k, self.after)):
-                for place, other in enumerate(neighbors[row][:k]):
-                    same = bool(other == own)
-                    _square(ax, start + place, row, int(other), same, self.class_names, many)
-        ax.set_xlim(-0.6, 2.6 + 2 * k - 0.4)
+        colors = np.array([class_style(int(c))[0] for c in codes.ravel()])
+        if many:
+            colors = np.where(same, COLORS[0], COLORS[1]).ravel()
+        # Filled if the neighbour has the class of the sample, otherwise an outline.
+        faces = np.where(same.ravel(), colors, "none")
+        style = {"marker": "s", "s": 190, "linewidths": 1.4}
+        self.squares_ = ax.scatter(x.ravel(), y.ravel(), c=faces, edgecolors=colors, **style)
+        for i, j in np.ndindex(codes.shape) if many else ():
+            ink = {"color": "white" if same[i, j] else "black", "fontsize": 7}
+            name = label(self.class_names[int(codes[i, j])], width=2)
+            ax.text(x[i, j], i, name, ha="center", va="center", **ink)
+        ax.set_xlim(-0.6, 2.2 + 2 * k)
         ax.set_ylim(n - 0.4, -1.6)
-        ax.set_aspect("equal")
         names = [f"sample {name}" if isinstance(name, int) else name for name in self.row_names]
         ax.set_yticks(range(n), labels(names, width=16))
         ax.set_xticks([])
         ax.tick_params(length=0)
-        for spine in ax.spines.values():
-            spine.set_visible(False)
-        heads = (
-            (-0.45, "own"),
-            (1.15, f"before: {self.share_before:.0%} same class"),
-            (2.15 + k, f"after: {self.share_after:.0%}"),
-        )
-        for at, text in heads:
-            ax.text(at, -0.85, text, fontsize=10, fontweight="bold", ha="left", va="bottom")
+        ax.spines[:].set_visible(False)
+        heads = {-0.45: "own", 1.15: f"before: {self.share_before:.0%} same class"}
+        for at, text in (heads | {2.15 + k: f"after: {self.share_after:.0%}"}).items():
+            ax.text(at, -0.85, text, fontweight="bold", va="bottom")
         if not many:
-            shown = np.unique(
-                np.concatenate(
-                    [np.ravel(self.classes), np.ravel(self.before), np.ravel(self.after)]
-                )
-            )
-            handles = [patches.Patch(color=class_style(int(c))[0]) for c in shown]
-            entries = [label(self.class_names[int(c)], width=16) for c in shown]
-            handles.append(patches.Patch(facecolor="none", edgecolor=QUIET, linewidth=1.4))
-            ax.legend(
-                handles,
-                [*entries, "outline: other class"],
-                loc="upper left",
-                bbox_to_anchor=(0, 0.0),
-                ncols=min(len(handles), 5),
-                frameon=False,
-                fontsize="small",
-                handlelength=1.0,
-                handleheight=1.0,
-            )
+            shown = [int(c) for c in np.unique(codes)]
+            entries = [label(self.class_names[c], width=16) for c in shown]
+            square = {"linestyle": "", "marker": "s", "markersize": 9}
+            handles = [lines.Line2D([], [], color=class_style(c)[0], **square) for c in shown]
+            handles.append(lines.Line2D([], [], color=QUIET, markerfacecolor="none", **square))
+            entries.append("outline: other class")
+            place = {"loc": "upper left", "bbox_to_anchor": (0, 0.0), "frameon": False}
+            ax.legend(handles, entries, ncols=min(len(entries), 5), fontsize="small", **place)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -543,33 +525,26 @@ class LocalMetricsDisplay:
         LocalMetricsDisplay
             The display itself.
         """
-        collections, lines = (
-            import_optional(f"matplotlib.{module}", "report") for module in ("collections", "lines")
-        )
+        collections = import_optional("matplotlib.collections", "report")
         ax = one_axes(ax, (7.4, 5.0))
         handles: dict[int, Any] = {}
         _scatter_classes(ax, self.rows, self.classes, handles, quiet=True)
         step = np.asarray(self.spacing)
         shapes = _ellipses(self.metrics, step)
-        self.ellipses_ = collections.PolyCollection(
-            list(self.points[:, None] + shapes),
-            facecolors="none",
-            edgecolors="black",
-            linewidths=1.1,
-        )
-        ax.add_collection(self.ellipses_)
+        outlines = list(self.points[:, None] + shapes)
+        style = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.1}
+        self.ellipses_ = ax.add_collection(collections.PolyCollection(outlines, **style))
         low, high = self.points.min(axis=0) - step, self.points.max(axis=0) + step
         # Space at the right for the learned metric.
         ax.set_xlim(low[0], high[0] + 3 * step[0])
         ax.set_ylim(low[1], high[1])
         ax.set_xlabel(label(self.feature_names[0], width=40))
         ax.set_ylabel(label(self.feature_names[1], width=40))
-        shown = list(handles)[: len(handles) if len(handles) <= 9 else 8]
+        shown = list(handles)[:9]
         entries = [label(self.class_names[c], width=18) for c in shown]
-        keys = [handles[c] for c in shown]
         if len(shown) < len(handles):
-            keys.append(lines.Line2D([], [], linestyle=""))
-            entries.append(f"and {len(handles) - len(shown)} more")
+            entries[-1] = f"{entries[-1]} and {len(handles) - len(shown)} more"
+        keys = [handles[c] for c in shown]
         side_legend(ax, keys, entries, markerscale=1.4, handletextpad=0.3)
         self._corner(ax, high, low)
         ax.set_title("Local metrics")
@@ -577,27 +552,13 @@ class LocalMetricsDisplay:
         return self
 
     def _corner(self, ax: Any, high: FloatArray, low: FloatArray) -> None:
-        """Draw the learned metric in a box at the lower right, at twice the size of the others."""
-        patches = import_optional("matplotlib.patches", "report")
+        """Draw the learned metric at the lower right, at twice the size of the others."""
         step = np.asarray(self.spacing)
         centre = np.array([high[0] + 1.4 * step[0], low[1] + 1.75 * step[1]])
         outline = centre + 2 * _ellipses(self.metric[None], step)[0]
-        ax.fill(*outline.T, facecolor="none", edgecolor="black", linewidth=2, zorder=4)
-        corner, size = centre - 1.4 * step, 2.8 * step
-        ax.add_patch(
-            patches.Rectangle(
-                corner, *size, facecolor="white", edgecolor=QUIET, linewidth=0.6, zorder=3
-            )
-        )
-        ax.annotate(
-            "learned metric",
-            (centre[0], centre[1] + 1.4 * step[1]),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize="small",
-        )
+        ax.fill(*outline.T, facecolor="none", edgecolor="black", linewidth=2)
+        top = centre[1] + 1.5 * step[1]
+        ax.text(centre[0], top, "learned metric", ha="center", fontsize="small")
 
 
 def _scatter_classes(
@@ -607,27 +568,12 @@ def _scatter_classes(
     lines = import_optional("matplotlib.lines", "report")
     n = len(points)
     size = float(np.interp(n, [100, 500, 2000], [16, 10, 5]))
-    present = np.unique(classes)
-    # All in one call and in the order of the samples, so that no class covers another.
-    colors = np.array([class_style(int(c))[0] for c in classes])
-    markers = np.array([class_style(int(c))[1] for c in classes])
-    for marker in sorted(set(markers)):
-        these = markers == marker
-        ax.scatter(
-            points[these, 0],
-            points[these, 1],
-            c=list(colors[these]),
-            s=size,
-            marker=marker,
-            alpha=0.5 if quiet else 0.75,
-            linewidths=0,
-            rasterized=n > 400,
-        )
-    for c in present:
+    style = {"s": size, "alpha": 0.5 if quiet else 0.75, "linewidths": 0, "rasterized": n > 400}
+    for c in np.unique(classes):
         color, marker = class_style(int(c))
-        handles[int(c)] = lines.Line2D(
-            [], [], linestyle="", marker=marker, color=color, markersize=5, markeredgewidth=0
-        )
+        ax.scatter(*points[classes == c].T, color=color, marker=marker, **style)
+        empty = {"linestyle": "", "markersize": 5, "markeredgewidth": 0}
+        handles[int(c)] = lines.Line2D([], [], marker=marker, color=color, **empty)
 
 
 def _features_and_images(estimator: Any, X: Any) -> tuple[FloatArray, FloatArray]:
@@ -667,18 +613,10 @@ def _name_centres(
 ) -> None:
     """Write the name of each class at the median of its samples."""
     present, counts = np.unique(classes, return_counts=True)
+    box = {"facecolor": "white", "alpha": 0.65, "pad": 0.6, "linewidth": 0}
+    style = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": "bold", "bbox": box}
     for c in present[np.argsort(-counts, kind="stable")][:most]:
-        x, y = np.median(points[classes == c], axis=0)
-        ax.text(
-            x,
-            y,
-            label(names[int(c)], width=8),
-            ha="center",
-            va="center",
-            fontsize=9,
-            fontweight="bold",
-            bbox={"facecolor": "white", "alpha": 0.65, "pad": 0.6, "linewidth": 0},
-        )
+        ax.text(*np.median(points[classes == c], axis=0), label(names[int(c)], width=8), **style)
 
 
 def _frame_most(points: FloatArray) -> tuple[FloatArray, FloatArray, int]:
@@ -691,31 +629,6 @@ def _frame_most(points: FloatArray) -> tuple[FloatArray, FloatArray, int]:
     pad = 0.04 * (high - low)
     pad[pad == 0] = 1.0
     return low - pad, high + pad, outside
-
-
-def _square(
-    ax: Any, x: float, y: float, code: int, same: bool, names: Sequence[str], many: bool
-) -> None:
-    """Draw one neighbour: filled if it has the class of the sample, otherwise an outline."""
-    patches = import_optional("matplotlib.patches", "report")
-    color = (COLORS[0] if same else COLORS[1]) if many else class_style(code)[0]
-    face = color if same else "none"
-    side = 0.72
-    ax.add_patch(
-        patches.Rectangle(
-            (x - side / 2, y - side / 2), side, side, facecolor=face, edgecolor=color, linewidth=1.4
-        )
-    )
-    if many:
-        ax.text(
-            x,
-            y,
-            label(names[code], width=2),
-            ha="center",
-            va="center",
-            fontsize=8,
-            color="white" if same else "black",
-        )
 
 
 def _ellipses(metrics: FloatArray, spacing: FloatArray, n_corners: int = 40) -> FloatArray:

@@ -40,6 +40,8 @@ class Cell(NamedTuple):
         Meaning, which sets the colour.
     shade : float, default=0.0
         Strength of the background between 0, none, and 1.
+    text : str, default=""
+        Text to show instead of a number, which the table is then sorted by.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class Cell(NamedTuple):
     value: Any
     mark: str = ""
     shade: float = 0.0
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -265,8 +268,8 @@ def _cell(value: Any, spec: str | None) -> dict[str, Any]:
         text = "" if content is None else str(content)
         return {"text": text, "sort": "", "classes": cell.mark, "shade": 0.0}
     number = float(content)
-    text = "–"
-    if np.isfinite(number):
+    text = cell.text or "–"
+    if np.isfinite(number) and not cell.text:
         spec = spec or (",d" if isinstance(content, Integral) else ".4g")
         # A minus sign is as wide as a digit, a hyphen is not.
         text = format(content, spec).replace("-", "\u2212")

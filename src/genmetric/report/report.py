@@ -89,9 +89,12 @@ def write_report(
         )
     with page_style():
         sections = [_target(comparison), _methods(comparison), *_mistakes(comparison)]
-        method = METHODS.get(comparison.recommended)
-        if comparison.X is not None and method is not None and method.learns and method.has_map:
-            sections += _learned(comparison, row_names, random_state)
+        # If nothing learned is recommended, the page shows what the metric in question learned.
+        able = [r.key for r in comparison.ran if METHODS[r.key].learns and r.has_map]
+        asked = (comparison.recommended, comparison.challenger)
+        key = next((key for key in asked if key in able), None)
+        if comparison.X is not None and key is not None:
+            sections += _learned(comparison, key, row_names, random_state)
         if comparison.error_by_k:
             sections.append(_error_by_k(comparison))
         if comparison.X is not None:
@@ -149,8 +152,7 @@ def _target(comparison: Comparison) -> Section:
     counts = f"{comparison.n_samples:,} samples, {comparison.n_features:,} features."
     blocks: list[str | Table | Picture] = []
     if target is not None:
-        reason = f" ({target.reason})" if target.reason else ""
-        blocks.append(f"{target.summary}{reason}. {counts}")
+        blocks.append(f"Column {target.name}: {target.reason}. {counts}")
     else:
         blocks.append(f"{comparison.task.capitalize()}. {counts}")
     if comparison.task == "regression" and len(y):
@@ -186,8 +188,10 @@ def _methods(comparison: Comparison) -> Section:
                 [Cell(name, "quiet"), None, None, None, Cell(f"skipped: {remark}", "quiet")]
             )
             continue
-        score = Cell(comparison.score_text(result), "best" if result is shown else "")
-        times = (duration(float(s.mean())) for s in (result.fit_seconds, result.predict_seconds))
+        mean, mark = float(scoring.score(result.error)), "best" if result is shown else ""
+        score = Cell(mean, mark, text=comparison.score_text(result))
+        seconds = (float(s.mean()) for s in (result.fit_seconds, result.predict_seconds))
+        times = (Cell(s, text=duration(s)) for s in seconds)
         rows.append([name, score, *times, remark])
     table = Table(
         ["method", f"{scoring.label} ± 95% interval", "fit", "predict", "selected; remarks"],
@@ -293,28 +297,30 @@ def _large(values: FloatArray) -> bool:
     return bool(np.abs(values).max(initial=0.0) >= 1e5)
 
 
-def _learned(comparison: Comparison, row_names: Sequence[Any] | None, seed: int) -> list[Section]:
-    """Show what the recommended metric learned."""
+def _learned(
+    comparison: Comparison, key: str, row_names: Sequence[Any] | None, seed: int
+) -> list[Section]:
+    """Show what a metric learned."""
     from genmetric.comparison import METHODS
 
-    best = comparison.best_estimator()
+    best = comparison.best_estimator(key)
     model = best if comparison.encoder is None else best[1:]
     x, y = comparison.encoded(), np.asarray(comparison.y)
     encoder = comparison.encoder
     columns = np.asarray(
         getattr(encoder, "feature_columns_", comparison.feature_names), dtype=object
     )
-    name = comparison[comparison.recommended].name
+    name = comparison[key].name
     drawn = draw_samples(len(x), 20_000, seed)
     labels = y[drawn] if comparison.task == "classification" else None
     rest, held = _hold_out(drawn, labels, seed)
     note = "Samples that the metric was fitted on: new ones would be slightly worse."
     shown = model
     if x.shape[1] <= 300:
-        method = METHODS[comparison.recommended]
+        method = METHODS[key]
         options = {"random_state": comparison.seed, "feature_columns": columns}
         shown = method.fit(x[rest], y[rest], comparison.task, **options)
-        note = f"{len(held):,} samples that were left out when this metric was fitted."
+        note = f"{len(held):,} samples that were left out when the {name} was fitted."
     return [
         _contributions(model, x, columns, comparison.feature_names, name),
         _neighbors(comparison, shown, (x, y), (rest, held), columns, row_names, note),
@@ -354,24 +360,20 @@ def _contributions(
         "fitted on all samples. Shares sum to 100% and do not depend on units. A share is negative "
         "if correlated columns compensate for the column."
     )
-    values = np.array(list(shares.values()))
-    bars = _draw(
-        (8.4, 1.0 + 0.235 * n),
-        lambda ax: FeatureWeightsDisplay(values, feature_names=list(shares), max_features=n).plot(
-            ax=ax
-        ),
-        "",
-        "Contribution of each column",
+    display = FeatureWeightsDisplay(
+        np.array(list(shares.values())), feature_names=list(shares), max_features=n
     )
+    size = (8.4, 1.0 + 0.235 * n)
+    bars = _draw(size, lambda ax: display.plot(ax=ax), "", "Contribution of each column")
     table = Table(
         ["column", "mean share"],
         [[plain_name(column, width=60), shares[column]] for column in order[:100]],
         formats={"mean share": ".2%"},
         folded="The shares as a table",
     )
-    size = float(np.interp(min(40, len(names)), [2, 8, 40], [4.2, 5.0, 7.6]))
+    side = float(np.interp(min(40, len(names)), [2, 8, 40], [4.2, 5.0, 7.6]))
     heatmap = _draw(
-        (size + 1.0, size),
+        (side + 1.0, side),
         lambda ax: MetricHeatmapDisplay.from_estimator(model, x, feature_names=names, ax=ax),
         "The matrix of the metric, for features in standard deviations: Euclidean distance has ones "
         "on the diagonal and zeros elsewhere. Orange: differences of equal sign in both features "
@@ -420,7 +422,7 @@ def _neighbors(
             f"{plain_name(c, width=24)} {_value(original, own, c)}, neighbour "
             f"{_value(original, old, c)} ({shares[c] / total:.0%})"
             for c in sorted(shares, key=lambda c: -shares[c])[:3]
-            if shares[c] > 0
+            if shares[c] > 0.05 * total
         ]
         mark = "good" if gain[i] > 0 else "bad"
         cells = [f"{_row(comparison, j, row_names)}: {_text(y[j])}" for j in (own, old, new)]
@@ -521,19 +523,21 @@ def _error_by_k(comparison: Comparison) -> Section:
 
 def _columns(comparison: Comparison) -> Section:
     """Say how each column was read, with its values and the notes."""
-    blocks: list[str | Table | Picture] = [*comparison.notes]
-    plans = getattr(comparison.encoder, "columns_", None)
-    if plans is None:
-        return "Columns", blocks
-    x, owners = comparison.encoded(), comparison.encoder.feature_columns_
+    encoder = comparison.encoder
+    if not hasattr(encoder, "columns_"):
+        return "Columns", [*comparison.notes]
+    # The table has what the lines of the summary say, and the target a section of its own.
+    said = {line.strip() for line in encoder.summary().splitlines()}
+    said.add(f"target {comparison.target.summary}" if comparison.target is not None else "")
+    blocks = [note for note in comparison.notes if note.strip() not in said]
+    plans, original = encoder.columns_, _original(comparison, comparison.encoded())
     rows = []
-    for plan in plans[:100]:
-        mine = x[:, owners == plan["name"]]
+    for position, plan in enumerate(plans[:100]):
         values = ""
-        if plan["kind"] == "number" and mine.size:
-            values = f"{_text(mine[:, 0].min())} to {_text(mine[:, 0].max())}"
+        if plan["kind"] in ("number", "date"):
+            values = " to ".join(_text(v) for v in original[plan["name"]].agg(["min", "max"]))
         elif plan["kind"] != "left out":
-            words = [str(v) for v in _column(comparison.X, plan["name"])]
+            words = [str(v) for v in _column(comparison.X, position)]
             top = Counter(words).most_common(3)
             values = ", ".join(f"{plain_name(w, width=18)} {n / len(words):.0%}" for w, n in top)
         mark = "quiet" if plan["kind"] == "left out" else ""
@@ -549,7 +553,7 @@ def _first_rows(comparison: Comparison) -> Section:
     table = comparison.X
     names = [str(n) for n in getattr(table, "columns", comparison.feature_names)][:12]
     target = comparison.target.name if comparison.target is not None else "target"
-    cells = [_column(table, name)[:5] for name in names]
+    cells = [_column(table, position)[:5] for position in range(len(names))]
     rows = [
         [_row(comparison, i, None), _text(comparison.y[i]), *(_text(c[i]) for c in cells)]
         for i in range(min(5, comparison.n_samples))
@@ -587,13 +591,10 @@ def _draw(
     return Picture(figure, caption, alt)
 
 
-def _column(table: Any, name: str) -> AnyArray:
-    """Return the values of a column of a frame; of an array by position in the feature names."""
-    if hasattr(table, "columns"):
-        position = [str(column) for column in table.columns].index(name)
-        column = table.iloc[:, position] if hasattr(table, "iloc") else table[:, position]
-        return np.asarray(column, dtype=object)
-    return np.asarray(table)[:, int(name[1:])]
+def _column(table: Any, position: int) -> AnyArray:
+    """Return the values of a column of a frame or an array."""
+    values = table.iloc[:, position] if hasattr(table, "iloc") else table[:, position]
+    return np.asarray(values, dtype=object)
 
 
 def _original(comparison: Comparison, x: FloatArray) -> Any:
@@ -605,7 +606,8 @@ def _original(comparison: Comparison, x: FloatArray) -> Any:
 
 def _value(original: Any, row: int, column: str) -> str:
     """Write the value of a sample in a column."""
-    return _text(np.asarray(original[column])[row]) if column in original else "?"
+    values = original[column] if column in original else ["?"] * (row + 1)
+    return _text(values.iloc[row] if hasattr(values, "iloc") else values[row])
 
 
 def _row(comparison: Comparison, position: int, names: Sequence[Any] | None) -> str:
@@ -623,4 +625,4 @@ def _text(value: Any, _: Any = None) -> str:
     """Write a value: numbers with four digits and without an exponent if they are short."""
     if isinstance(value, float):  # also numpy's float64
         return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
-    return plain_name(value, width=40)
+    return plain_name(value, width=40).removesuffix(" 00:00:00")

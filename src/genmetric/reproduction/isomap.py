@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import orthogonal_procrustes
@@ -18,20 +17,16 @@ from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.cluster import MetricKMeans
 from genmetric.datasets import load_dataset
 from genmetric.learners import GenerativeMetric
+from genmetric.plot.palette import COLORS
+from genmetric.report import Table
 
 DIGITS = (3, 5, 9)
 
 
-@dataclass(frozen=True)
-class DigitImages:
-    """Images of 7 x 7 pixels: those to embed, and labelled ones to learn a metric from.
+class DigitImages(NamedTuple):
+    """Images of 7 x 7 pixels as rows in [0, 1], and the digit of each.
 
-    Attributes
-    ----------
-    shown, lenders : (X, digits)
-        Rows of 49 pixels in [0, 1], and the digit of each.
-    source : str
-        Source of the images.
+    `shown` are to be embedded, `lenders` to learn a metric from; `source` says where they are from.
     """
 
     shown: tuple[FloatArray, IntArray]
@@ -46,21 +41,8 @@ def digit_images(
 
     The images are those of MNIST, averaged over blocks of 4 x 4 pixels, if it is on this machine,
     otherwise the 8 x 8 digits of scikit-learn, averaged over windows of 2 x 2. Nothing is
-    downloaded.
-
-    Parameters
-    ----------
-    data_dir : path-like, default=None
-        Directory to look for MNIST in, as in :func:`genmetric.datasets.load_dataset`.
-    n_each : int, default=400
-        Maximum number of images per digit to embed, and of other images to learn from.
-    seed : int, default=0
-        Random seed of the selection of images.
-
-    Returns
-    -------
-    DigitImages
-        Two sets without a common image.
+    downloaded. At most `n_each` images of each digit are to be embedded, and as many others are to
+    learn from.
     """
     try:
         data = load_dataset("mnist", data_dir=data_dir, download_if_missing=False)
@@ -74,32 +56,17 @@ def digit_images(
     X = images.reshape(len(images), 49).astype(float)
     y = np.asarray(data.target).astype(np.intp)
     rng = np.random.default_rng(seed)
-    shown: list[IntArray] = []
-    lenders: list[IntArray] = []
+    halves = []
     for digit in DIGITS:
         rows = rng.permutation(np.flatnonzero(y == digit))
         n = min(n_each, len(rows) // 2)
-        shown.append(rows[:n])
-        lenders.append(rows[n : 2 * n])
-    first, second = np.concatenate(shown), np.concatenate(lenders)
+        halves.append((rows[:n], rows[n : 2 * n]))
+    first, second = (np.concatenate(half) for half in zip(*halves, strict=True))
     return DigitImages((X[first], y[first]), (X[second], y[second]), str(data.source))
 
 
 def metric_spaces(images: DigitImages, *, seed: int = 0) -> dict[str, AnyArray]:
-    """Return the images in three spaces: of pixels, of a supervised and of a clustering metric.
-
-    Parameters
-    ----------
-    images : DigitImages
-        Images to embed and to learn from.
-    seed : int, default=0
-        Random seed of the clusters.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (n_rows, 49)
-        Samples in the space of each metric, by its name.
-    """
+    """Return the images in three spaces: of pixels, of a supervised and of a clustering metric."""
     X = images.shown[0]
     learned = GenerativeMetric(normalization="determinant").fit(*images.lenders)
     clusters = MetricKMeans(len(DIGITS), random_state=seed).fit(X)
@@ -112,20 +79,7 @@ def metric_spaces(images: DigitImages, *, seed: int = 0) -> dict[str, AnyArray]:
 
 
 def embed(spaces: Mapping[str, AnyArray], *, n_neighbors: int = 10) -> dict[str, FloatArray]:
-    """Embed each space in two dimensions by Isomap, aligned with the first one.
-
-    Parameters
-    ----------
-    spaces : mapping of str to ndarray of shape (n_rows, n_features)
-        Samples.
-    n_neighbors : int, default=10
-        Number of neighbours in Isomap's graph.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (n_rows, 2)
-        Embeddings, scaled to spread one.
-    """
+    """Embed each space in the plane by Isomap, scaled to spread one, aligned with the first one."""
     planes: dict[str, FloatArray] = {}
     for name, Z in spaces.items():
         plane = Isomap(n_neighbors=n_neighbors).fit_transform(Z)
@@ -147,46 +101,35 @@ def draw_embeddings(
 ) -> Any:
     """Draw the embeddings side by side, coloured by digit, with their scores below.
 
-    Parameters
-    ----------
-    planes : mapping of str to ndarray of shape (n_rows, 2)
-        From :func:`embed`.
-    y : ndarray of shape (n_rows,)
-        Digits.
-    seed : int, default=0
-        Random seed of the drawing order, so that no digit covers the others.
-    figure : matplotlib.figure.Figure, default=None
-        An empty figure to draw into; ``None`` makes one.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure.
+    `seed` sets the drawing order, so no digit covers the others. A given `figure` must be empty.
     """
     if figure is None:
-        figure = import_optional("matplotlib.figure", "report").Figure(
-            figsize=(4 * len(planes), 4.6)
-        )
+        figure = import_optional("matplotlib.figure", "report").Figure(figsize=(12, 4.6))
     figure.set_layout_engine("constrained")
-    colors = dict(zip(DIGITS, ("#2a6f97", "#c44e52", "#d9a21b"), strict=True))
+    colors = dict(zip(DIGITS, COLORS, strict=False))
     order = np.random.default_rng(seed).permutation(len(y))
-    axes = np.atleast_1d(figure.subplots(1, len(planes)))
-    for ax, (name, plane) in zip(axes, planes.items(), strict=True):
+    for ax, (name, plane) in zip(figure.subplots(1, len(planes)), planes.items(), strict=True):
         ax.scatter(*plane[order].T, c=[colors[d] for d in y[order]], s=9, alpha=0.75, linewidths=0)
         for digit in DIGITS:
-            ax.text(
-                *np.median(plane[y == digit], axis=0),
-                str(digit),
-                color="white",
-                weight="bold",
-                ha="center",
-                va="center",
-                bbox={"boxstyle": "circle,pad=0.25", "fc": colors[digit], "ec": "white"},
-            )
+            box = {"boxstyle": "circle,pad=0.25", "fc": colors[digit], "ec": "white"}
+            middle = np.median(plane[y == digit], axis=0)
+            ax.text(*middle, str(digit), color="white", weight="bold", ha="center", bbox=box)
         error, silhouette = embedding_scores(plane, y)
-        ax.set_title(name)
-        ax.set_xlabel(f"1-NN error {100 * error:.1f} %, silhouette {silhouette:.2f}")
-        ax.set(xticks=[], yticks=[], aspect="equal", adjustable="datalim")
-        ax.spines[["top", "right", "bottom", "left"]].set_color("0.8")
+        below = f"1-NN error {100 * error:.1f} %, silhouette {silhouette:.2f}"
+        ax.set(title=name, xlabel=below, xticks=[], yticks=[], aspect="equal", adjustable="datalim")
+        ax.spines[:].set_color("0.8")
     figure.suptitle(f"Isomap of {len(y)} images of the digits 3, 5 and 9 at 7 x 7 pixels")
     return figure
+
+
+def isomap_table(data_dir: str | None = None, n_each: int = 400) -> tuple[Table, Any]:
+    """Make the paper's Isomap figure, and a table of its scores."""
+    images = digit_images(data_dir=data_dir, n_each=n_each)
+    y = images.shown[1]
+    planes, rows = embed(metric_spaces(images)), []
+    for name, plane in planes.items():
+        error, silhouette = embedding_scores(plane, y)
+        rows.append([name, f"{100 * error:.1f}", f"{silhouette:.3f}"])
+    note = f"{len(y)} images of the digits 3, 5 and 9 at 7 x 7 pixels, from {images.source}."
+    columns = ["metric", "1-NN error in the plane, %", "silhouette"]
+    return Table(columns, rows, "Isomap in learned metrics", note), draw_embeddings(planes, y)

@@ -2,18 +2,17 @@
 
 A method lists candidates, the simplest first; :meth:`Method.run` selects the first one with the
 lowest validation error. A new method is an instance of one of these classes with its grid, or a new
-class with `candidates`.
+class with `candidates`. All fields but title and family are part of the key of a stored score.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from time import process_time
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -33,6 +32,9 @@ from genmetric.neighbors import (
 from genmetric.reproduction.problems import Parts
 
 T = TypeVar("T")
+
+#: One setting of a method, and a function that predicts the samples of a part with it.
+Candidate = tuple[Mapping[str, Any], Callable[[str], AnyArray]]
 
 #: Numbers of neighbours, all odd: with even ones the Euclidean error on Ionosphere is 12.2, far
 #: from the paper's 15.87.
@@ -70,18 +72,27 @@ class Fits:
         """Return a clone of an estimator, fitted on the training samples."""
         return self.memo(("fit", repr(estimator)), lambda: self._fit(estimator))
 
-    def _fit(self, estimator: Any) -> Any:
+    def seeded(self, estimator: Any) -> Any:
+        """Return a clone of an estimator, with the seed of the split if it has none."""
         model = clone(estimator)
-        parameters = model.get_params()
-        if "random_state" in parameters and parameters["random_state"] is None:
+        if model.get_params().get("random_state", 0) is None:
             model.set_params(random_state=self.seed)
+        return model
+
+    def _fit(self, estimator: Any) -> Any:
+        """Fit on the training samples.
+
+        M^KDE and M^GMM also use held-out samples, as in the paper's appendix: the first selects its
+        bandwidth by their likelihood, the second takes its labels from them.
+        """
         extra = {}
-        # Metrics that use held-out samples during the fit, as in the paper's appendix: M^KDE
-        # selects its bandwidth by their likelihood, M^GMM takes its labels from them.
-        combination = parameters.get("combination")
-        if combination in ("kde", "gmm") and "val" in self.parts:
+        if getattr(estimator, "combination", None) in ("kde", "gmm"):
             extra = dict(zip(("X_val", "y_val"), self.parts["val"], strict=True))
-        return model.fit(*self.parts["train"], **extra)
+        return self.seeded(estimator).fit(*self.parts["train"], **extra)
+
+    def possible(self, neighbors: tuple[int, ...]) -> list[int]:
+        """Return the numbers of neighbours that do not exceed the number of training samples."""
+        return [k for k in neighbors if k <= len(self.parts["train"][0])]
 
     def space(self, metric: Any, part: str) -> AnyArray:
         """Return the samples of a part in the space of a metric; ``None`` is Euclidean."""
@@ -96,9 +107,9 @@ class Fits:
         """Return the votes of the nearest 1, 2, ... neighbours, (n_samples, n_neighbors)."""
 
         def search() -> IntArray:
-            k = min(n_neighbors, len(self.parts["train"][0]))
             references, queries = (self.space(metric, name) for name in ("train", part))
-            return self.tally(nearest_neighbors(references, k, queries=queries).indices)
+            found = nearest_neighbors(references, n_neighbors, queries=queries)
+            return self.tally(found.indices)
 
         return self.memo(("votes", repr(metric), part, n_neighbors), search)
 
@@ -106,83 +117,8 @@ class Fits:
         """Return the class with the most votes among the first 1, 2, ... neighbours."""
         return majority_votes(self.parts["train"][1][neighbors], self.n_classes)
 
-    def energy(self, metric: Any, n_targets: int) -> EnergySpace:
-        """Return training samples, targets and margin unit in the space of a metric."""
-        return self.memo(
-            ("energy", repr(metric), n_targets), lambda: EnergySpace(self, metric, n_targets)
-        )
 
-
-class EnergySpace:
-    """A search for targets that all numbers of neighbours and all margins share.
-
-    Parameters
-    ----------
-    fits : Fits
-        The split.
-    metric : estimator or None
-        The metric; None is Euclidean distance.
-    n_targets : int
-        Largest number of target neighbours.
-    """
-
-    def __init__(self, fits: Fits, metric: Any, n_targets: int) -> None:
-        z, y = fits.space(metric, "train"), fits.parts["train"][1]
-        self._model = EnergyModel.of(z, y, n_targets, "three-term")
-
-    def model(
-        self, n_neighbors: int, margin_scale: float, push: float, energy: str = "three-term"
-    ) -> EnergyModel:
-        """Return the energies of one number of targets, margin and form."""
-        margin = margin_scale * self._model.margin_unit
-        return replace(
-            self._model, n_neighbors=n_neighbors, margin=margin, push=push, energy=energy
-        )
-
-
-def spectrum_ranks(
-    metric: AnyArray, levels: Sequence[float] = (1e-2, 1e-4, 1e-6)
-) -> Mapping[str, int]:
-    """Count the eigenvalues of a metric above each fraction of the largest one."""
-    values = np.linalg.eigvalsh(metric)
-    return {f"{level:g}": int((values > level * values.max()).sum()) for level in levels}
-
-
-class Candidate(NamedTuple):
-    """One setting of a method.
-
-    Attributes
-    ----------
-    params : dict
-        The setting, stored with the score.
-    predict : callable
-        ``predict(part)`` returns classes or clusters of the samples of a part.
-    """
-
-    params: Mapping[str, Any]
-    predict: Callable[[str], AnyArray]
-
-
-class Outcome(NamedTuple):
-    """Result of a method on one split.
-
-    Attributes
-    ----------
-    validation, test : float
-        Score on the validation and test samples: error in %, Rand index, or seconds.
-    chosen : dict
-        The setting selected on the validation samples.
-    extra : dict
-        Further results.
-    """
-
-    validation: float | None
-    test: float
-    chosen: Mapping[str, Any]
-    extra: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Method:
     """Base class of methods.
 
@@ -195,8 +131,8 @@ class Method:
     """
 
     name: str
-    title: str
-    family: str
+    title: str = field(repr=False)
+    family: str = field(repr=False)
 
     #: Whether larger scores are better, and the unit of the score.
     higher_is_better = False
@@ -210,24 +146,35 @@ class Method:
         """Compute the error rate in %."""
         return 100 * float(np.mean(predicted != truth))
 
-    def further(self, fits: Fits, chosen: Candidate) -> dict[str, Any]:
-        """Compute further results of the selected setting."""
+    def further(self, fits: Fits, params: Mapping[str, Any], predicted: AnyArray) -> dict[str, Any]:
+        """Compute further results of the selected setting from its predictions of the test part."""
         return {}
 
-    def run(self, fits: Fits) -> Outcome:
-        """Select a candidate on the validation samples; the test samples are used once."""
+    def run(self, fits: Fits) -> dict[str, Any]:
+        """Select a candidate on the validation samples; the test samples are used once.
+
+        Returns
+        -------
+        dict
+            "validation" and "test", the scores; "chosen", the setting; "extra", further results.
+        """
         sign = -1 if self.higher_is_better else 1
         y_val, y_test = fits.parts["val"][1], fits.parts["test"][1]
         best: Candidate | None = None
         least = np.inf
         for candidate in self.candidates(fits):
-            loss = sign * self.score(y_val, candidate.predict("val"))
+            loss = sign * self.score(y_val, candidate[1]("val"))
             if loss < least:
                 best, least = candidate, loss
         if best is None:
             raise ValueError(f"The method {self.name!r} has no candidate of finite score.")
-        test = self.score(y_test, best.predict("test"))
-        return Outcome(sign * least, test, dict(best.params), self.further(fits, best))
+        params, predicted = dict(best[0]), best[1]("test")
+        return {
+            "validation": sign * least,
+            "test": self.score(y_test, predicted),
+            "chosen": params,
+            "extra": self.further(fits, params, predicted),
+        }
 
 
 @dataclass(frozen=True)
@@ -238,16 +185,14 @@ class Votes:
 
     def candidates(self, fits: Fits, metric: Any) -> Iterator[Candidate]:
         """Yield one candidate per number of neighbours, all from one search."""
-        most = min(max(self.neighbors), len(fits.parts["train"][0]))
-        for k in self.neighbors:
-            if k <= most:
-                yield Candidate({"k": k}, partial(self._predict, fits, metric, most, k))
+        for k in fits.possible(self.neighbors):
+            yield {"k": k}, partial(self._predict, fits, metric, k)
 
-    def _predict(self, fits: Fits, metric: Any, most: int, k: int, part: str) -> AnyArray:
-        return fits.votes(metric, part, most)[:, k - 1]
+    def _predict(self, fits: Fits, metric: Any, k: int, part: str) -> AnyArray:
+        return fits.votes(metric, part, max(fits.possible(self.neighbors)))[:, k - 1]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Energy:
     """The class with the lowest energy; number of targets and margin are selected.
 
@@ -268,35 +213,23 @@ class Energy:
     push: float = 0.5
     energy: str = "three-term"
 
-    def __repr__(self) -> str:
-        # Stored scores are valid for a hash of this text: a default that was added later is
-        # omitted.
-        parts = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self)]
-        return f"Energy({', '.join(parts[: 3 if self.energy == 'three-term' else 4])})"
-
     def candidates(self, fits: Fits, metric: Any) -> Iterator[Candidate]:
         """Yield one candidate for each pair, all from one search for targets."""
         for k, scale in product(self.neighbors, self.margin_scales):
-            params = {"k": k, "margin_scale": scale}
-            yield Candidate(params, partial(self._predict, fits, metric, k, scale))
+            yield {"k": k, "margin_scale": scale}, partial(self._predict, fits, metric, k, scale)
 
     def _predict(self, fits: Fits, metric: Any, k: int, scale: float, part: str) -> AnyArray:
-        space = fits.energy(metric, max(self.neighbors))
-
-        def predict(*settings: tuple[int, float]) -> AnyArray:
-            z = fits.space(metric, part)
-            models = (space.model(*setting, self.push, self.energy) for setting in settings)
-            return np.stack([least_energies(model, z) for model in models])
-
-        if part == "test":  # only the selected setting is tested
-            return np.asarray(predict((k, scale))[0])
-        settings = list(product(self.neighbors, self.margin_scales))
-        key = ("energies", repr(metric), repr(self), part)
-        found = fits.memo(key, lambda: predict(*settings))
-        return np.asarray(found[settings.index((k, scale))])
+        most, y = max(self.neighbors), fits.parts["train"][1]
+        model = fits.memo(
+            ("targets", repr(metric), most),
+            lambda: EnergyModel.of(fits.space(metric, "train"), y, most, "three-term"),
+        )
+        margin = scale * model.margin_unit
+        model = replace(model, n_neighbors=k, margin=margin, push=self.push, energy=self.energy)
+        return least_energies(model, fits.space(metric, part))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class InMetric(Method):
     """A decision in the space of a metric: kNN or energies (Euclidean, LMNN, M^UNI, ...).
 
@@ -309,50 +242,50 @@ class InMetric(Method):
     """
 
     metrics: tuple[tuple[Mapping[str, Any], Any], ...] = (({}, None),)
-    decision: Votes | Energy = field(default_factory=Votes)
+    decision: Votes | Energy = Votes()
 
     def candidates(self, fits: Fits) -> Iterator[Candidate]:
         """Yield all settings of the metric with all settings of the decision."""
         for params, metric in self.metrics:
-            for candidate in self.decision.candidates(fits, metric):
-                yield Candidate({**params, **candidate.params}, candidate.predict)
+            for others, predict in self.decision.candidates(fits, metric):
+                yield {**params, **others}, predict
 
-    def further(self, fits: Fits, chosen: Candidate) -> dict[str, Any]:
-        """Compute the rank of the selected metric at a few levels, if it is learned."""
-        for params, metric in self.metrics:
-            if metric is not None and params.items() <= chosen.params.items():
-                M = fits.fitted(metric).components_
-                return {"rank": spectrum_ranks(M.T @ M)}
+    def further(self, fits: Fits, params: Mapping[str, Any], predicted: AnyArray) -> dict[str, Any]:
+        """Count the eigenvalues of a learned metric above a few fractions of the largest one."""
+        for given, metric in self.metrics:
+            if metric is not None and given.items() <= params.items():
+                L = fits.fitted(metric).components_
+                values = np.linalg.eigvalsh(L.T @ L)
+                levels = (1e-2, 1e-4, 1e-6)
+                ranks = {f"{v:g}": int((values > v * values.max()).sum()) for v in levels}
+                return {"rank": ranks}
         return {}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LocalVotes(Method):
     """Nearest neighbours in the local metric of each query (GLM^INT; with weight 1, GLM)."""
 
     interpolations: tuple[float, ...]
     neighbors: tuple[int, ...] = ODD
-    shrinkage: float | str | None = None
 
     def candidates(self, fits: Fits) -> Iterator[Candidate]:
         """Yield each weight of the local metric with each number of neighbours."""
-        most = min(max(self.neighbors), len(fits.parts["train"][0]))
-        for weight, k in product(self.interpolations, self.neighbors):
-            if k <= most:
-                params = {"interpolation": weight, "k": k}
-                yield Candidate(params, partial(self._predict, fits, weight, most, k))
+        for weight, k in product(self.interpolations, fits.possible(self.neighbors)):
+            yield {"interpolation": weight, "k": k}, partial(self._predict, fits, weight, k)
 
-    def _predict(self, fits: Fits, weight: float, most: int, k: int, part: str) -> AnyArray:
-        def search() -> AnyArray:
-            model = LocalMetricClassifier(most, interpolation=weight, shrinkage=self.shrinkage)
-            rows = fits.fitted(model).kneighbors(fits.parts[part][0], return_distance=False)
-            return fits.tally(rows)
+    def _predict(self, fits: Fits, weight: float, k: int, part: str) -> AnyArray:
+        most = max(fits.possible(self.neighbors))
+        model = LocalMetricClassifier(most, interpolation=weight, shrinkage=None)
 
-        votes = fits.memo(("local", repr(self.shrinkage), part, weight, most), search)
-        return votes[:, k - 1]
+        def search() -> IntArray:
+            X = fits.parts[part][0]
+            return fits.tally(fits.fitted(model).kneighbors(X, return_distance=False))
+
+        return fits.memo(("local", repr(model), part), search)[:, k - 1]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Estimators(Method):
     """A scikit-learn classifier with its settings, the simplest first."""
 
@@ -362,14 +295,15 @@ class Estimators(Method):
     def candidates(self, fits: Fits) -> Iterator[Candidate]:
         """Yield one candidate per setting."""
         for params in self.grid:
-            model = clone(self.estimator).set_params(**params)
-            yield Candidate(params, partial(self._predict, fits, model))
-
-    def _predict(self, fits: Fits, model: Any, part: str) -> AnyArray:
-        return np.asarray(fits.fitted(model).predict(fits.parts[part][0]))
+            model = fits.fitted(clone(self.estimator).set_params(**params))
+            yield params, partial(_predict, fits, model)
 
 
-@dataclass(frozen=True, kw_only=True)
+def _predict(fits: Fits, model: Any, part: str) -> AnyArray:
+    return np.asarray(model.predict(fits.parts[part][0]))
+
+
+@dataclass(frozen=True)
 class KernelCombination(Method):
     """SimpleMKL with kernels of regional metrics; C and, if there are several, P are selected.
 
@@ -377,32 +311,26 @@ class KernelCombination(Method):
     """
 
     regions: tuple[int, ...]
-    #: Statistic of the squared distances that bandwidths are multiples of; part of the hash.
-    bandwidth_unit: str = "median"
 
     def candidates(self, fits: Fits) -> Iterator[Candidate]:
         """Yield candidates with the fewest regions and the smallest C first."""
         for n_regions in self.regions:
             for C, predicted in fits.memo(("mkl", n_regions), partial(_mkl, fits, n_regions)):
-                yield Candidate({"regions": n_regions, "C": C}, predicted.__getitem__)
+                yield {"regions": n_regions, "C": C}, predicted.__getitem__
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class OneKernel(Method):
     """A support vector machine with one Gaussian kernel; C and bandwidth are selected."""
 
     n_regions: int
-    #: Statistic of the squared distances that bandwidths are multiples of; part of the hash.
-    bandwidth_unit: str = "median"
 
     def candidates(self, fits: Fits) -> Iterator[Candidate]:
         """Yield candidates with the smallest C first, and for each C the widest kernel first."""
         stacks = _stacks(fits, self.n_regions)
-        y = fits.parts["train"][1]
-        for C in C_GRID:
-            for i, K in enumerate(stacks["train"]):
-                model = SVC(C=C, kernel="precomputed").fit(K, y)
-                yield Candidate({"C": C, "kernel": i}, partial(self._predict, model, stacks, i))
+        for C, (i, K) in product(C_GRID, enumerate(stacks["train"])):
+            model = SVC(C=C, kernel="precomputed").fit(K, fits.parts["train"][1])
+            yield {"C": C, "kernel": i}, partial(self._predict, model, stacks, i)
 
     def _predict(self, model: Any, stacks: Mapping[str, AnyArray], i: int, part: str) -> AnyArray:
         return np.asarray(model.predict(stacks[part][i]))
@@ -413,8 +341,8 @@ def _stacks(fits: Fits, n_regions: int) -> dict[str, AnyArray]:
 
     def build() -> dict[str, AnyArray]:
         kernels = RegionalKernels(n_regions, shrinkage=None, random_state=fits.seed)
-        X = fits.parts["train"][0]
         kernels.fit(*fits.parts["train"])
+        X = fits.parts["train"][0]
         return {part: kernels.gram(rows, X) for part, (rows, _) in fits.parts.items()}
 
     # Only small stacks are cached, for single kernels; those of many regions are large.
@@ -428,13 +356,11 @@ def _mkl(fits: Fits, n_regions: int) -> list[tuple[float, dict[str, AnyArray]]]:
     found = []
     for C in C_GRID:
         model.set_params(C=C).fit(stacks["train"], fits.parts["train"][1])
-        now = copy.copy(model)
-        others = [part for part in stacks if part != "train"]
-        found.append((C, {part: now.predict(stacks[part]) for part in others}))
+        found.append((C, {part: model.predict(stacks[part]) for part in ("val", "test")}))
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Clusters(Method):
     """k-means, or k-means alternating with M^UNI, scored by the Rand index.
 
@@ -457,40 +383,30 @@ class Clusters(Method):
 
     def candidates(self, fits: Fits) -> Iterator[Candidate]:
         """Yield candidates that all start from the same k-means centres."""
-        first = MetricKMeans(fits.n_classes, interpolation=0.0, n_init=self.n_init)
-        start = fits.fitted(first)
+        start = fits.fitted(MetricKMeans(fits.n_classes, interpolation=0.0, n_init=self.n_init))
         for shrinkage, weight in self.grid:
             model = start
             if weight:
                 key = ("clusters", shrinkage, weight, self.max_iter)
-                model = fits.memo(key, partial(self._loop, fits, start, shrinkage, weight))
+                model = fits.memo(key, partial(self._fit, fits, start, shrinkage, weight))
             params = {"shrinkage": shrinkage, "interpolation": weight}
-            yield Candidate(params, partial(self._predict, fits, model))
+            yield params, partial(_predict, fits, model)
 
-    def _loop(self, fits: Fits, start: Any, shrinkage: float, weight: float) -> Any:
-        model = MetricKMeans(
-            fits.n_classes,
-            shrinkage=shrinkage,
-            interpolation=weight,
-            init=start.cluster_centers_,
-            max_iter=self.max_iter,
-        )
+    def _fit(self, fits: Fits, start: Any, shrinkage: float, weight: float) -> MetricKMeans:
+        options = {"init": start.cluster_centers_, "max_iter": self.max_iter}
+        model = MetricKMeans(fits.n_classes, shrinkage=shrinkage, interpolation=weight, **options)
         return model.fit(fits.parts["train"][0])
-
-    def _predict(self, fits: Fits, model: Any, part: str) -> AnyArray:
-        return np.asarray(model.predict(fits.parts[part][0]))
 
     def score(self, truth: AnyArray, predicted: AnyArray) -> float:
         """Compute the Rand index of classes and clusters."""
         return float(rand_score(truth, predicted))
 
-    def further(self, fits: Fits, chosen: Candidate) -> dict[str, Any]:
+    def further(self, fits: Fits, params: Mapping[str, Any], predicted: AnyArray) -> dict[str, Any]:
         """Compute the adjusted Rand index, which is zero on average for random clusters."""
-        found = adjusted_rand_score(fits.parts["test"][1], chosen.predict("test"))
-        return {"adjusted": float(found)}
+        return {"adjusted": float(adjusted_rand_score(fits.parts["test"][1], predicted))}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Seconds(Method):
     """Processor time of one fit with fixed parameters, as the paper's tables of training speed.
 
@@ -510,14 +426,13 @@ class Seconds(Method):
 
     unit = "seconds"
 
-    def run(self, fits: Fits) -> Outcome:
+    def run(self, fits: Fits) -> dict[str, Any]:
         """Fit several times and return the shortest time."""
         times: list[float] = []
         while len(times) < self.rounds and sum(times) < 10:
-            model = clone(self.estimator)
-            if "random_state" in model.get_params():
-                model.set_params(random_state=fits.seed)
+            model = fits.seeded(self.estimator)
             start = process_time()
             model.fit(*fits.parts["train"])
             times.append(process_time() - start)
-        return Outcome(None, min(times), {}, {"fits": len(times)})
+        extra = {"fits": len(times)}
+        return {"validation": None, "test": min(times), "chosen": {}, "extra": extra}

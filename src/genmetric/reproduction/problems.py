@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import minmax_scale
 
 from genmetric._typing import AnyArray, IntArray
-from genmetric.datasets import CATALOGUE, deskew, load_dataset
+from genmetric.datasets import deskew, load_dataset
+from genmetric.files import write_atomically
 
 Parts = Mapping[str, tuple[AnyArray, AnyArray]]
 
@@ -21,7 +22,7 @@ Parts = Mapping[str, tuple[AnyArray, AnyArray]]
 _MOST_COMPONENTS = 164
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Problem:
     """One dataset under the protocol of the paper's experiments.
 
@@ -45,18 +46,14 @@ class Problem:
     """
 
     name: str
-    title: str
+    title: str = field(repr=False)
     dataset: str
+    _: KW_ONLY
     scale: bool = True
     n_components: int | None = None
     sizes: tuple[int, int] | None = None
-    n_splits: int = 30
+    n_splits: int = field(default=30, repr=False)
     stratified: bool = False
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples of the whole dataset."""
-        return CATALOGUE[self.dataset].n_samples
 
 
 def split_rows(y: AnyArray, problem: Problem, seed: int) -> list[IntArray]:
@@ -72,14 +69,12 @@ def split_rows(y: AnyArray, problem: Problem, seed: int) -> list[IntArray]:
     """
     rng, n = np.random.default_rng(seed), len(y)
     if problem.stratified:
-        parts: list[list[IntArray]] = [[], [], []]
+        by_class = []
         for c in np.unique(y):
             rows = rng.permutation(np.flatnonzero(y == c))
             fifth = -(-len(rows) // 5)
-            cuts = [len(rows) - 2 * fifth, len(rows) - fifth]
-            for part, found in zip(parts, np.split(rows, cuts), strict=True):
-                part.append(found)
-        return [np.sort(np.concatenate(part)) for part in parts]
+            by_class.append(np.split(rows, [-2 * fifth, -fifth]))
+        return [np.sort(np.concatenate(part)) for part in zip(*by_class, strict=True)]
     train, validation = problem.sizes or (int(0.6 * n), int(0.2 * n))
     return np.split(rng.permutation(n), [train, train + validation])
 
@@ -115,10 +110,8 @@ def _image_components(
             Path(cache_dir).mkdir(parents=True, exist_ok=True)
             arrays = _image_components(name, data_dir, None)
             for path, array in zip(files, arrays, strict=True):
-                # Renamed when complete, so that a killed run does not leave an incomplete file.
-                unfinished = path.with_name(f"{os.getpid()}-{path.name}")
-                np.save(unfinished, array, allow_pickle=False)
-                unfinished.replace(path)
+                with write_atomically(path) as file:
+                    np.save(file, array, allow_pickle=False)
         X, y = (np.load(path, mmap_mode="r", allow_pickle=False) for path in files)
         return X, np.asarray(y)
     pixels, y = load_dataset(name, return_X_y=True, data_dir=data_dir)
@@ -128,47 +121,28 @@ def _image_components(
     return pca.fit_transform(images).astype(np.float64), y
 
 
-def _small(name: str, title: str, dataset: str | None = None) -> Problem:
-    return Problem(name=name, title=title, dataset=dataset or name)
-
-
-def _letters(name: str, title: str, scale: bool) -> Problem:
-    sizes = (12_000, 2_000)
-    return Problem(name=name, title=title, dataset="letter", scale=scale, sizes=sizes, n_splits=10)
-
-
-def _mnist(n_components: int) -> Problem:
-    return Problem(
-        name=f"mnist-{n_components}",
-        title=f"MNIST-{n_components}",
-        dataset="mnist",
-        scale=False,
-        n_components=n_components,
-        # The paper says 65000 training samples, but with 15000 others there would be too many.
-        sizes=(55_000, 5_000),
-        n_splits=5,
-    )
-
-
-_PROBLEMS = (
-    _small("3-normal", "3-Normal", "three_normal"),
-    _small("wine", "Wine"),
-    _small("iris", "Iris"),
-    _small("heart", "Heart"),
-    _small("vehicle", "Vehicle"),
-    _small("ionosphere", "Ionosphere"),
-    _small("image", "Image"),
-    _small("german", "German"),
-    _small("2-normal", "2-Normal", "two_normal"),
-    _mnist(40),
-    _mnist(60),
-    _mnist(164),
-    _letters("letters-scaled", "Letters-scaled", scale=True),
-    _letters("letters-original", "Letters-original", scale=False),
-)
+# The paper says 65000 training samples of MNIST, but with 15000 others there would be too many.
+_MNIST: dict[str, Any] = {"scale": False, "sizes": (55_000, 5_000), "n_splits": 5}
+_LETTERS: dict[str, Any] = {"sizes": (12_000, 2_000), "n_splits": 10}
 
 #: All problems by name.
-PROBLEMS: dict[str, Problem] = {problem.name: problem for problem in _PROBLEMS}
+PROBLEMS: dict[str, Problem] = {
+    problem.name: problem
+    for problem in (
+        Problem("3-normal", "3-Normal", "three_normal"),
+        Problem("2-normal", "2-Normal", "two_normal"),
+        *(
+            Problem(title.lower(), title, title.lower())
+            for title in ("Wine", "Iris", "Heart", "Vehicle", "Ionosphere", "Image", "German")
+        ),
+        *(
+            Problem(f"mnist-{d}", f"MNIST-{d}", "mnist", n_components=d, **_MNIST)
+            for d in (40, 60, 164)
+        ),
+        Problem("letters-scaled", "Letters-scaled", "letter", **_LETTERS),
+        Problem("letters-original", "Letters-original", "letter", scale=False, **_LETTERS),
+    )
+}
 
 #: The eight small datasets of the paper's main table, in its order.
 SMALL = ("3-normal", "wine", "iris", "heart", "vehicle", "ionosphere", "image", "german")

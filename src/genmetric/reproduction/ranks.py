@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import chi2, friedmanchisquare, rankdata, studentized_range
@@ -12,8 +12,6 @@ from scipy.stats import f as f_distribution
 
 from genmetric._text import import_optional
 from genmetric._typing import ArrayLike, FloatArray
-
-Mark = Literal["", "better", "worse"]
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
@@ -37,7 +35,7 @@ def mark(
     paper_error: float,
     *,
     higher_is_better: bool = False,
-) -> Mark:
+) -> str:
     """Mark a difference of two means by more than two combined standard errors, and its sign."""
     gap = ours - paper if higher_is_better else paper - ours
     limit = 2 * np.hypot(our_error, paper_error)
@@ -134,25 +132,15 @@ def rank_methods(
         )
     n, k = scores.shape
     ranks = rankdata(scores, axis=1).mean(axis=0)
-    statistic: Any = np.nan
-    p_value, f_statistic, f_p = statistic, statistic, statistic
+    tests: tuple[Any, Any, Any, Any] = (np.nan, np.nan, np.nan, np.nan)
     if k > 2 and n > 1 and np.ptp(scores, axis=1).any():
         statistic, p_value = friedmanchisquare(*scores.T)
         slack = n * (k - 1) - statistic
         f_statistic = (n - 1) * statistic / slack if slack > 0 else np.inf
         f_p = f_distribution.sf(f_statistic, k - 1, (k - 1) * (n - 1))
+        tests = (statistic, p_value, f_statistic, f_p)
     difference = critical_difference(k, n, level=level) if k > 1 else np.nan
-    return Ranking(
-        tuple(methods),
-        ranks,
-        n,
-        float(statistic),
-        float(p_value),
-        float(f_statistic),
-        float(f_p),
-        difference,
-        level,
-    )
+    return Ranking(tuple(methods), ranks, n, *tests, difference, level)
 
 
 def critical_difference(n_methods: int, n_sets: int, *, level: float = 0.05) -> float:
@@ -168,33 +156,9 @@ def critical_difference(n_methods: int, n_sets: int, *, level: float = 0.05) -> 
     return float(q * np.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
 
 
-class JointTest(NamedTuple):
-    """Agreement of one method with the paper over several datasets.
-
-    Attributes
-    ----------
-    statistic : float
-        Sum of the squared z-scores.
-    n_sets : int
-        Number of datasets, the degrees of freedom.
-    p_value : float
-        Probability of a larger sum if both implementations have the same expected scores.
-    largest : int
-        Position of the dataset with the largest z-score by magnitude.
-    z : tuple of float
-        z-score of each dataset; positive if our mean is larger.
-    """
-
-    statistic: float
-    n_sets: int
-    p_value: float
-    largest: int
-    z: tuple[float, ...]
-
-
 def joint_test(
     ours: Sequence[tuple[float, float]], paper: Sequence[tuple[float, float]]
-) -> JointTest:
+) -> tuple[float, float, FloatArray]:
     r"""Test whether two sets of means agree, by the sum of squared z-scores.
 
     With means :math:`m_i, m'_i` and standard errors :math:`s_i, s'_i` on dataset i,
@@ -212,23 +176,24 @@ def joint_test(
 
     Returns
     -------
-    JointTest
-        The test.
+    statistic : float
+        Sum of the squared z-scores.
+    p_value : float
+        Probability of a larger sum if both implementations have the same expected scores.
+    z : ndarray of shape (n_sets,)
+        z-score of each dataset; positive if our mean is larger.
 
     Examples
     --------
     >>> from genmetric.reproduction.ranks import joint_test
-    >>> found = joint_test([(10.0, 0.3), (5.0, 0.4)], [(11.0, 0.4), (5.0, 0.3)])
-    >>> found.statistic, found.n_sets, round(found.p_value, 3)
-    (4.0, 2, 0.135)
+    >>> statistic, p_value, z = joint_test([(10.0, 0.3), (5.0, 0.4)], [(11.0, 0.4), (5.0, 0.3)])
+    >>> statistic, round(p_value, 3), z.tolist()
+    (4.0, 0.135, [-2.0, 0.0])
     """
     a, b = np.asarray(ours, float), np.asarray(paper, float)
     z = (a[:, 0] - b[:, 0]) / np.hypot(a[:, 1], b[:, 1])
     statistic = float(np.sum(z**2))
-    largest = int(np.argmax(np.abs(z)))
-    return JointTest(
-        statistic, len(z), float(chi2.sf(statistic, len(z))), largest, tuple(map(float, z))
-    )
+    return statistic, float(chi2.sf(statistic, len(z))), z
 
 
 def critical_difference_diagram(ranking: Ranking) -> Any:
@@ -245,48 +210,31 @@ def critical_difference_diagram(ranking: Ranking) -> Any:
         The best rank on the left; a bar joins methods whose ranks are nearer than the critical
         difference, whose length is shown above the line.
     """
-    order = np.argsort(ranking.ranks, kind="stable")
-    k = len(order)
-    half = -(-k // 2)
-    height = 1.3 + 0.26 * half
+    k, width = len(ranking.ranks), ranking.critical_difference
+    half, groups = -(-k // 2), ranking.groups()
+    below = -0.14 - 0.16 * max(len(groups), 1)
     figure = import_optional("matplotlib.figure", "report").Figure(
-        figsize=(7, height), layout="constrained"
+        figsize=(7, 1.3 + 0.26 * half), layout="constrained"
     )
     ax = figure.subplots()
-    ax.set(xlim=(0.2, k + 0.8), ylim=(-0.9 - 0.55 * half, 1.3))
     ax.axis("off")
+    # Names are placed outside the axis of ranks.
+    ax.set(xlim=(1 - 0.28 * k, 1.28 * k), ylim=(below - 0.3 - 0.5 * half, 1.3))
     ax.plot([1, k], [0, 0], color="black", lw=1.2)
     for tick in range(1, k + 1):
         ax.plot([tick, tick], [0, 0.12], color="black", lw=1)
         ax.text(tick, 0.2, str(tick), ha="center", va="bottom", size=9)
-    width = ranking.critical_difference
-    ax.plot([1, 1 + width], [0.85, 0.85], color="black", lw=1.2)
-    for end in (1, 1 + width):
-        ax.plot([end, end], [0.77, 0.93], color="black", lw=1.2)
-    ax.text(
-        1 + width / 2, 0.95, f"critical difference {width:.2f}", ha="center", va="bottom", size=9
-    )
-    groups = ranking.groups()
+    ax.plot([1, 1 + width], [0.85, 0.85], color="black", lw=1.2, marker="|")
+    title = f"critical difference {width:.2f}"
+    ax.text(1 + width / 2, 0.95, title, ha="center", va="bottom", size=9)
     for i, (low, high) in enumerate(groups):
         y = -0.14 - 0.16 * i
         ax.plot([low - 0.03, high + 0.03], [y, y], color="#c44e52", lw=3, solid_capstyle="round")
-    below = -0.14 - 0.16 * max(len(groups), 1)
-    for place, i in enumerate(order):
-        left = place < half
+    for place, i in enumerate(np.argsort(ranking.ranks, kind="stable")):
+        left, rank = place < half, ranking.ranks[i]
         level = below - 0.3 - 0.5 * (place if left else k - 1 - place)
-        edge = 0.95 if left else k + 0.05
-        rank = ranking.ranks[i]
+        edge, side = (0.95, "right") if left else (k + 0.05, "left")
         ax.plot([rank, rank, edge], [0, level, level], color="0.45", lw=0.9)
-        ax.text(
-            edge + (-0.05 if left else 0.05),
-            level,
-            f"{ranking.methods[i]}  {rank:.2f}",
-            ha="right" if left else "left",
-            va="center",
-            size=9,
-        )
-    bottom = below - 0.3 - 0.5 * half
-    ax.set_ylim(bottom, 1.3)
-    # Names are placed outside the axis of ranks.
-    ax.set_xlim(1 - 0.28 * k, k + 0.28 * k)
+        name = f" {ranking.methods[i]}  {rank:.2f} "
+        ax.text(edge, level, name, ha=side, va="center", size=9)
     return figure

@@ -1,12 +1,19 @@
-"""Run what is not stored yet, in processes, and store each score as soon as it is computed."""
+"""Run what is not stored yet, in processes, and store each score as soon as it is computed.
+
+A score is a line of JSON: its key (dataset, method, split and a hash of the protocol), the version
+of the code, the scores on validation and test samples, seconds, the selected setting, and more.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -28,57 +35,46 @@ class Key(NamedTuple):
     protocol: str
 
 
-class Record(NamedTuple):
-    """One score: its key, test and validation score, seconds, and the selected setting."""
-
-    key: Key
-    test: float
-    validation: float | None
-    seconds: float
-    chosen: Mapping[str, Any]
-    extra: Mapping[str, Any]
-
-    def line(self) -> str:
-        """Return the record as a line of JSON."""
-        problem, method, split, hashed = self.key
-        entry = {"set": problem, "method": method, "split": split, "protocol": hashed}
-        entry |= {"validation": self.validation, "test": self.test}
-        entry |= {"seconds": round(self.seconds, 4), "chosen": self.chosen, "extra": self.extra}
-        return json.dumps(entry)
+#: A stored score: "set", "method", "split", "protocol", "version", "validation", "test", "seconds",
+#: "chosen" and "extra".
+Score = Mapping[str, Any]
 
 
-class Store:
-    """A file of records, one line each, that only grows; a line that is not complete is skipped."""
+def read_scores(path: str | os.PathLike[str]) -> dict[Key, Score]:
+    """Return the scores of a file by key, the last one of each; incomplete lines are skipped."""
+    scores: dict[Key, Score] = {}
+    text = Path(path).read_bytes().decode("utf-8", "replace") if Path(path).exists() else ""
+    for line in text.splitlines():
+        try:
+            d = json.loads(line)
+            key = Key(d["set"], d["method"], int(d["split"]), d["protocol"])
+            # The first scores had no version.
+            scores[key] = {"version": "", **d, "test": float(d["test"]), "extra": {**d["extra"]}}
+        except (KeyError, TypeError, ValueError):
+            continue
+    return scores
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
 
-    def read(self) -> dict[Key, Record]:
-        """Return all records by key; the last one if a key occurs several times."""
-        records = {}
-        text = self.path.read_bytes().decode("utf-8", "replace") if self.path.exists() else ""
-        for line in text.splitlines():
-            try:
-                d = json.loads(line)
-                key = Key(d["set"], d["method"], int(d["split"]), d["protocol"])
-                rest = (d["validation"], d["seconds"], d["chosen"], d["extra"])
-                records[key] = Record(key, float(d["test"]), *rest)
-            except (KeyError, TypeError, ValueError):
-                continue
-        return records
+def append_scores(path: str | os.PathLike[str], scores: Iterable[Score]) -> None:
+    """Append scores to a file and flush it to disk."""
+    with Path(path).open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":  # after a power cut
+                file.write(b"\n")
+        file.write("".join(json.dumps(score) + "\n" for score in scores).encode())
+        file.flush()
+        os.fsync(file.fileno())
 
-    def append(self, records: Iterable[Record]) -> None:
-        """Append records to the file and flush it to disk."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab+") as file:
-            file.seek(0, os.SEEK_END)
-            if file.tell():
-                file.seek(-1, os.SEEK_END)
-                if file.read(1) != b"\n":  # after a power cut
-                    file.write(b"\n")
-            file.write("".join(record.line() + "\n" for record in records).encode())
-            file.flush()
-            os.fsync(file.fileno())
+
+@lru_cache(maxsize=1)
+def code_version() -> str:
+    """Return the version of genmetric and a hash of the source that scores depend on."""
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        if path.relative_to(root).parts[0] not in ("cli", "plot", "report", "tables", "comparison"):
+            digest.update(path.read_bytes())
+    return f"{version('genmetric')}+{digest.hexdigest()[:8]}"
 
 
 class Task(NamedTuple):
@@ -109,8 +105,9 @@ def plan(
             for method in experiment.methods_for(name):
                 if (problems and name not in problems) or (methods and method.name not in methods):
                     continue
+                hashed = protocol(problem, method)
                 for split in range(n_splits or experiment.n_splits or problem.n_splits):
-                    if Key(name, method.name, split, protocol(problem, method)) not in kept:
+                    if Key(name, method.name, split, hashed) not in kept:
                         families[split, name, method.family][method.name] = method
     ordered = sorted(families.items(), key=lambda item: item[0][0])
     return [Task(PROBLEMS[n], split, tuple(found.values())) for (split, n, _), found in ordered]
@@ -118,45 +115,49 @@ def plan(
 
 def run_task(
     task: Task, data_dir: str | None = None, cache_dir: str | None = None
-) -> tuple[Task, list[Record], str]:
+) -> tuple[Task, list[Score], str]:
     """Run all methods of a task; an error is part of the result, so that other tasks still run."""
-    records, failure = [], ""
+    scores: list[Score] = []
     try:
         with warnings.catch_warnings(), one_blas_thread():
             warnings.simplefilter("ignore")  # The score shows whether a fit did not converge.
             X, y = load_problem(task.problem, data_dir, cache_dir)
             fits = Fits(split_parts(X, y, task.problem, task.split), seed=task.split)
             for method in task.methods:
+                score = {"set": task.problem.name, "method": method.name, "split": task.split}
+                score |= {"protocol": protocol(task.problem, method), "version": code_version()}
                 start = perf_counter()
-                outcome = method.run(fits)
-                hashed = protocol(task.problem, method)
-                key = Key(task.problem.name, method.name, task.split, hashed)
-                seconds = perf_counter() - start
-                scores = (outcome.test, outcome.validation, seconds)
-                records.append(Record(key, *scores, outcome.chosen, outcome.extra))
+                score |= method.run(fits)
+                scores.append(score | {"seconds": round(perf_counter() - start, 4)})
     except Exception as error:
-        failure = f"{type(error).__name__}: {error}"
-    return task, records, failure
+        return task, scores, f"{type(error).__name__}: {error}"
+    return task, scores, ""
 
 
 def run(
     tasks: Sequence[Task],
-    store: Store,
+    path: str | os.PathLike[str],
     *,
     n_jobs: int = 1,
     data_dir: str | None = None,
     cache_dir: str | None = None,
-    report: Callable[[Task, str], Any] | None = None,
+    progress: Callable[[str, float], Any] | None = None,
 ) -> int:
     """Run tasks in processes and store their scores; return the number of tasks that failed."""
-    n_failed = 0
-    options: dict[str, Any] = {"inner_max_num_threads": 1} if n_jobs > 1 else {}
-    with parallel_config(backend="loky" if n_jobs > 1 else "sequential", **options):
-        pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
-        results = pool(delayed(run_task)(task, data_dir, cache_dir) for task in tasks)
-        for task, records, failure in results:
-            store.append(records)
-            n_failed += bool(failure)
-            if report is not None:
-                report(task, failure)
+    n_done = n_failed = 0
+    # Timings are taken one by one, without other processes.
+    for timed in (False, True):
+        chosen = [task for task in tasks if (task.methods[0].family == "timing") is timed]
+        jobs = 1 if timed else n_jobs
+        options: dict[str, Any] = {"inner_max_num_threads": 1} if jobs > 1 else {}
+        with parallel_config(backend="loky" if jobs > 1 else "sequential", **options):
+            pool = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
+            for task, scores, failure in pool(
+                delayed(run_task)(task, data_dir, cache_dir) for task in chosen
+            ):
+                append_scores(path, scores)
+                n_done += 1
+                n_failed += bool(failure)
+                if progress is not None:
+                    progress(f"{task}: {failure}" if failure else str(task), n_done / len(tasks))
     return n_failed

@@ -4,89 +4,47 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from genmetric.datasets import CATALOGUE
+from genmetric.report import Table
 from genmetric.reproduction.experiments import Experiment, protocol
+from genmetric.reproduction.methods import Method
 from genmetric.reproduction.paper import Figure
 from genmetric.reproduction.problems import PROBLEMS
-from genmetric.reproduction.ranks import (
-    Mark,
-    Ranking,
-    joint_test,
-    mark,
-    mean_and_error,
-    rank_methods,
-)
-from genmetric.reproduction.runner import Key, Record
+from genmetric.reproduction.ranks import Ranking, joint_test, mark, mean_and_error, rank_methods
+from genmetric.reproduction.runner import Key, Score
 
 #: Text of the marks.
-MARKS: Mapping[Mark, str] = {"": "", "better": "(+)", "worse": "(−)"}
+MARKS = {"": "", "better": "(+)", "worse": "(−)"}
 LEGEND = (
     "Mean ± standard error over splits; the value of the paper is in brackets. (+) better and (−) "
     "worse than the paper by more than two combined standard errors."
 )
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Scores of one method on one dataset.
+class Cell(NamedTuple):
+    """Mean test score of one method on one dataset, its standard error, and the published value.
 
-    Attributes
-    ----------
-    problem, method : str
-        Names of dataset and method.
-    scores : tuple of float
-        Test score of each split.
-    paper : Figure or None
-        Published value.
-    higher_is_better : bool
-        Whether larger scores are better.
-    records : tuple of Record
-        Stored records of the cell.
+    `mark` is "better" or "worse" than the paper, or empty; `scores` are those of all splits.
     """
 
-    problem: str
-    method: str
-    scores: tuple[float, ...]
-    paper: Figure | None = None
-    higher_is_better: bool = False
-    records: tuple[Record, ...] = ()
-
-    @property
-    def mean(self) -> float:
-        """Mean over splits."""
-        return mean_and_error(self.scores)[0]
-
-    @property
-    def stderr(self) -> float:
-        """Standard error of the mean over splits."""
-        return mean_and_error(self.scores)[1]
-
-    @property
-    def mark(self) -> Mark:
-        """Mark of the comparison with the paper."""
-        if self.paper is None:
-            return ""
-        better = self.higher_is_better
-        return mark(self.mean, self.stderr, *self.paper, higher_is_better=better)
+    mean: float
+    stderr: float
+    paper: Figure | None
+    mark: str
+    scores: Sequence[Score]
 
 
 @dataclass(frozen=True)
 class Results:
-    """All cells of an experiment that have a score.
-
-    Attributes
-    ----------
-    experiment : Experiment
-        The experiment.
-    cells : dict of (problem, method) to Cell
-        Cells by names.
-    """
+    """All cells of an experiment that have a score, by the names of dataset and method."""
 
     experiment: Experiment
     cells: Mapping[tuple[str, str], Cell]
@@ -97,144 +55,63 @@ class Results:
         return [p for p in self.experiment.problems if any(k[0] == p for k in self.cells)]
 
     @property
-    def methods(self) -> list[Any]:
+    def methods(self) -> list[Method]:
         """Methods with a score, in the order of the paper."""
         return [m for m in self.experiment.methods if any(k[1] == m.name for k in self.cells)]
 
-    def ranking(self, methods: Sequence[str]) -> Ranking | None:
-        """Rank methods over the datasets that have all of them; None with fewer than two."""
-        problems = [p for p in self.problems if all((p, m) in self.cells for m in methods)]
-        if len(problems) < 2:
-            return None
+    def rankings(self) -> dict[str, Ranking]:
+        """Rank methods over the datasets that have all of them; at least two are needed."""
+        found = {}
         titles = {m.name: m.title for m in self.experiment.methods}
-        return rank_methods(
-            [[self.cells[p, m].mean for m in methods] for p in problems],
-            [titles[m] for m in methods],
-            higher_is_better=self.experiment.methods[0].higher_is_better,
-        )
+        for title, names in self.experiment.ranked.items():
+            problems = [p for p in self.problems if all((p, m) in self.cells for m in names)]
+            if len(problems) > 1:
+                means = [[self.cells[p, m].mean for m in names] for p in problems]
+                found[title] = rank_methods(means, [titles[m] for m in names])
+        return found
 
 
-def collect(experiment: Experiment, records: Mapping[Key, Record]) -> Results:
-    """Collect the cells of an experiment from stored records of the current protocol."""
-    by_cell: dict[tuple[str, str], list[Record]] = defaultdict(list)
+def collect(experiment: Experiment, scores: Mapping[Key, Score]) -> Results:
+    """Collect the cells of an experiment from stored scores of the current protocol."""
+    groups: dict[tuple[str, str, str], list[Score]] = defaultdict(list)
+    for key in sorted(scores):
+        groups[key.problem, key.method, key.protocol].append(scores[key])
+    cells = {}
     for name in experiment.problems:
         for method in experiment.methods_for(name):
-            current = protocol(PROBLEMS[name], method)
-            by_cell[name, method.name] = sorted(
-                (
-                    record
-                    for key, record in records.items()
-                    if (key.problem, key.method, key.protocol) == (name, method.name, current)
-                ),
-                key=lambda record: record.key.split,
-            )
-    kinds = {m.name: m.higher_is_better for m in experiment.methods}
-    cells = {
-        (name, method): Cell(
-            name,
-            method,
-            tuple(r.test for r in found),
-            experiment.figures.get((name, method)),
-            kinds[method],
-            tuple(found),
-        )
-        for (name, method), found in by_cell.items()
-        if found
-    }
+            found = groups.get((name, method.name, protocol(PROBLEMS[name], method)))
+            if found:
+                ours = mean_and_error([score["test"] for score in found])
+                paper = experiment.figures.get((name, method.name))
+                better = method.higher_is_better
+                sign = mark(*ours, *paper, higher_is_better=better) if paper else ""
+                cells[name, method.name] = Cell(*ours, paper, sign, found)
     return Results(experiment, cells)
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A table of text, for the terminal, Markdown and pages.
-
-    Attributes
-    ----------
-    title : str
-        Headline.
-    columns : list of str
-        Heads of the columns.
-    rows : list of list of str
-        Cells.
-    note : str
-        Text below the table.
-    """
-
-    title: str
-    columns: list[str]
-    rows: list[list[str]] = field(default_factory=list)
-    note: str = ""
-
-    def markdown(self, level: int = 2) -> str:
-        """Return the table as Markdown, with its title."""
-        lines = [f"{'#' * level} {self.title}", "", _line(self.columns)]
-        lines.append(_line(["---"] * len(self.columns)))
-        lines += [_line(row) for row in self.rows]
-        if self.note:
-            lines += ["", self.note]
-        return "\n".join(lines) + "\n"
-
-    def parts(self, width: int) -> list[TextTable]:
-        """Split the table into parts that fit a width, each with the first column.
-
-        Parameters
-        ----------
-        width : int
-            Characters per line of the terminal.
-
-        Returns
-        -------
-        list of TextTable
-            Only the last part has the note.
-        """
-        needs = [need + 3 for need in self._needs()]
-        groups: list[list[int]] = [[]]
-        for i in range(1, len(self.columns)):
-            if groups[-1] and needs[0] + 1 + sum(needs[j] for j in [*groups[-1], i]) > width:
-                groups.append([])
-            groups[-1].append(i)
-        return [
-            TextTable(
-                self.title,
-                [self.columns[i] for i in (0, *group)],
-                [[row[i] for i in (0, *group)] for row in self.rows],
-                self.note if group is groups[-1] else "",
-            )
-            for group in groups
-        ]
-
-    def _needs(self) -> list[int]:
-        """Return the width of each column if only headings are wrapped."""
-        return [
-            max([*map(len, head.split()), *(len(row[i]) for row in self.rows)], default=0)
-            for i, head in enumerate(self.columns)
-        ]
-
-    def rich(self, width: int = 80) -> list[Any]:
-        """Return rich tables for a terminal, in as many parts as its width needs."""
-        from genmetric._text import import_optional
-
-        # Brackets in a cell are the value of the paper, not markup of rich.
-        text = import_optional("rich.text", "cli").Text
-        drawn = []
-        for part in self.parts(width):
-            table = import_optional("rich.table", "cli").Table(
-                title=text(part.title),
-                caption=text(part.note) if part.note else None,
-                title_justify="left",
-                caption_justify="left",
-            )
-            for i, (head, least) in enumerate(zip(part.columns, part._needs(), strict=True)):
-                side = "left" if i == 0 else "right"
-                table.add_column(text(head), justify=side, width=least)
-            for row in part.rows:
-                table.add_row(*map(text, row))
-            drawn.append(table)
-        return drawn
+def text_table(table: Table, width: int = 80) -> str:
+    """Write a table as lines of text, in parts that fit a width, each with the first column."""
+    widths = [max(map(len, column)) for column in zip(table.columns, *table.rows, strict=True)]
+    lines, start = [table.caption, ""], 1
+    while start < len(widths):
+        ends = widths[0] + np.cumsum(np.add(widths[start:], 2))
+        stop = start + max(1, int(np.searchsorted(ends, width, "right")))
+        for row in (table.columns, *table.rows):
+            cells = [row[i].rjust(widths[i]) for i in range(start, stop)]
+            lines.append("  ".join([row[0].ljust(widths[0]), *cells]).rstrip())
+        lines.append("")
+        start = stop
+    return "\n".join([*lines, *textwrap.wrap(table.note, width), ""])
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def markdown_table(table: Table) -> str:
+    """Write a table as Markdown, with its title."""
+    lines = [
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+        for row in (table.columns, ["---"] * len(table.columns), *table.rows)
+    ]
+    note = ["", table.note] if table.note else []
+    return "\n".join([f"## {table.caption}", "", *lines, *note]) + "\n"
 
 
 def pm(mean: float, stderr: float, digits: int = 2) -> str:
@@ -243,23 +120,44 @@ def pm(mean: float, stderr: float, digits: int = 2) -> str:
     return text if np.isnan(stderr) else f"{text} ± {stderr:.{digits}f}"
 
 
-def main_table(results: Results) -> TextTable:
+def all_tables(results: Results) -> list[Table]:
+    """Make the tables of an experiment, the main table first."""
+    if not results.cells:
+        return []
+    name = results.experiment.name
+    if name == "timing":
+        return [_timing_table(results)]
+    special = {
+        "clustering": _adjusted_table,
+        "nonlinear": _regions_table,
+        "large": _spectrum_table,
+        "small": _bayes_table,
+    }
+    tables = [_main_table(results), _joint_test_table(results)]
+    if name in special:
+        # The Bayes errors come last, other tables before the joint test.
+        tables.insert(2 if name == "small" else 1, special[name](results))
+    return [table for table in tables if table.rows]
+
+
+def _main_table(results: Results) -> Table:
     """Make the table of methods by datasets: our scores, the paper's, marks and ranks."""
-    experiment = results.experiment
+    experiment, rankings = results.experiment, results.rankings()
     digits = 3 if experiment.methods[0].higher_is_better else 2
-    ranked = {title: (names, results.ranking(names)) for title, names in experiment.ranked.items()}
-    rankings = {title: pair for title, pair in ranked.items() if pair[1] is not None}
     columns = ["method", *(PROBLEMS[p].title for p in results.problems)]
     columns += ["average rank" for _ in rankings]
     rows = []
     for method in results.methods:
-        row = [method.title]
-        row += [_cell_text(results.cells.get((p, method.name)), digits) for p in results.problems]
-        for title, (names, ranking) in rankings.items():
-            printed = experiment.paper_ranks.get(title, {})
-            row.append(_rank_text(method.name, names, ranking, printed))
+        cells = [results.cells.get((problem, method.name)) for problem in results.problems]
+        row = [method.title, *(_cell_text(cell, digits) for cell in cells)]
+        for title, ranking in rankings.items():
+            printed = experiment.ranked[title]
+            ours = dict(zip(printed, ranking.ranks, strict=True))
+            name = method.name
+            row.append(f"{ours[name]:.2f} [{printed[name]:.2f}]" if name in printed else "")
         rows.append(row)
-    return TextTable(experiment.title, columns, rows, f"{LEGEND} Splits: {_splits_text(results)}.")
+    note = f"{LEGEND} Splits: {_splits_text(results)}."
+    return Table(columns, rows, experiment.title, note)
 
 
 def _splits_text(results: Results) -> str:
@@ -286,17 +184,8 @@ def _cell_text(cell: Cell | None, digits: int) -> str:
     """Write mean ± standard error, the value of the paper in brackets, and the mark."""
     if cell is None:
         return ""
-    text = pm(cell.mean, cell.stderr, digits)
-    if cell.paper is not None:
-        text += f" [{cell.paper.mean:.{digits}f}]"
-    return f"{text} {MARKS[cell.mark]}".strip()
-
-
-def _rank_text(name: str, names: Sequence[str], ranking: Any, paper: Mapping[str, float]) -> str:
-    if name not in names:
-        return ""
-    text = f"{ranking.ranks[list(names).index(name)]:.2f}"
-    return f"{text} [{paper[name]:.2f}]" if name in paper else text
+    printed = f"[{cell.paper.mean:.{digits}f}]" if cell.paper else ""
+    return " ".join(filter(None, [pm(cell.mean, cell.stderr, digits), printed, MARKS[cell.mark]]))
 
 
 def rank_note(ranking: Ranking) -> str:
@@ -311,104 +200,25 @@ def rank_note(ranking: Ranking) -> str:
     )
 
 
-def timing_table(results: Results) -> TextTable:
-    """Make the table of seconds of one fit and ratios to M^UNI, next to the paper's."""
-    columns = [
-        "set",
-        "training samples",
-        "M^UNI, s",
-        "LMNN, s",
-        "NCA, s",
-        "LMNN / M^UNI",
-        "paper: LMNN / M^UNI",
-        "NCA / M^UNI",
-    ]
-    rows = []
-    for name in results.problems:
-        problem = PROBLEMS[name]
-        n = problem.sizes[0] if problem.sizes else int(0.6 * problem.n_samples)
-        cells = [results.cells.get((name, f"time-{m}")) for m in ("uni", "lmnn", "nca")]
-        uni, lmnn, nca = (None if cell is None else cell.mean for cell in cells)
-        printed = [results.experiment.figures.get((name, f"time-{m}")) for m in ("uni", "lmnn")]
-        paper_uni, paper_lmnn = (None if figure is None else figure.mean for figure in printed)
-        row = [problem.title, str(n), *("" if s is None else _short(s) for s in (uni, lmnn, nca))]
-        ratios = ((lmnn, uni), (paper_lmnn, paper_uni), (nca, uni))
-        rows.append([*row, *("" if a is None or b is None else _short(a / b) for a, b in ratios)])
-    note = (
-        "CPU time of one fit with fixed parameters in one thread, the best of up to three; the "
-        "fits of a row run one after the other in one process. LMNN is that of this package, with "
-        "three targets and the Euclidean metric as start; the ratio of the paper is for its own LMNN."
-    )
-    return TextTable(results.experiment.title, columns, rows, note)
-
-
-def _short(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def csv_text(all_results: Sequence[Results]) -> str:
-    """Write every cell as a line of CSV."""
-    rows = []
-    for results in all_results:
-        units = {m.name: m.unit for m in results.experiment.methods}
-        for (problem, method), cell in results.cells.items():
-            paper = cell.paper or (np.nan, np.nan)
-            rows.append(
-                {
-                    "table": results.experiment.name,
-                    "set": problem,
-                    "method": method,
-                    "unit": units[method],
-                    "splits": len(cell.scores),
-                    "mean": _number(cell.mean),
-                    "standard_error": _number(cell.stderr),
-                    "paper_mean": _number(paper[0]),
-                    "paper_standard_error": _number(paper[1]),
-                    "against_paper": cell.mark,
-                }
-            )
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
-
-
-def _number(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.6g}"
-
-
-def joint_test_table(results: Results) -> TextTable | None:
-    """Make the table of joint tests of the methods that the paper has; None without any."""
+def _joint_test_table(results: Results) -> Table:
+    """Make the table of joint tests of the methods that the paper has on several datasets."""
     rows = []
     for method in results.methods:
-        cells = [
-            cell
+        pairs = {
+            problem: ((cell.mean, cell.stderr), cell.paper)
             for problem in results.problems
             if problem != "3-normal"
             and (cell := results.cells.get((problem, method.name))) is not None
             and cell.paper is not None
-            and len(cell.scores) > 1
-        ]
-        pairs = [
-            (mean_and_error(c.scores), (c.paper.mean, c.paper.stderr)) for c in cells if c.paper
-        ]
-        known = [i for i, pair in enumerate(pairs) if all(np.isfinite(v) and v for _, v in pair)]
-        if len(known) < 2:
-            continue
-        found = joint_test([pairs[i][0] for i in known], [pairs[i][1] for i in known])
-        where = PROBLEMS[cells[known[found.largest]].problem].title
-        rows.append(
-            [
-                method.title,
-                str(found.n_sets),
-                f"{found.statistic:.1f}",
-                f"{found.p_value:.2g}",
-                f"{where} {found.z[found.largest]:+.1f}",
-            ]
-        )
-    if not rows:
-        return None
+            and cell.stderr > 0
+            and cell.paper.stderr > 0
+        }
+        if len(pairs) > 1:
+            statistic, p_value, z = joint_test(*zip(*pairs.values(), strict=True))
+            largest = np.argmax(np.abs(z))
+            where = f"{PROBLEMS[list(pairs)[largest]].title} {z[largest]:+.1f}"
+            row = [method.title, str(len(z)), f"{statistic:.1f}", f"{p_value:.2g}", where]
+            rows.append(row)
     note = (
         "Sum over the datasets of the squared difference between our mean and the paper's in units "
         "of the combined standard error, chi-squared with one degree of freedom per dataset if both "
@@ -418,4 +228,102 @@ def joint_test_table(results: Results) -> TextTable | None:
         "that our score is larger. With few splits the standard errors are themselves uncertain."
     )
     columns = ["method", "datasets", "sum of z²", "p-value", "largest z"]
-    return TextTable("Joint test of the agreement with the paper", columns, rows, note)
+    return Table(columns, rows, "Joint test of the agreement with the paper", note)
+
+
+def _timing_table(results: Results) -> Table:
+    """Make the table of seconds of one fit and ratios to M^UNI, next to the paper's."""
+    columns = ["set", "training samples", "M^UNI, s", "LMNN, s", "NCA, s"]
+    columns += ["LMNN / M^UNI", "paper: LMNN / M^UNI", "NCA / M^UNI"]
+
+    def short(value: float) -> str:
+        if np.isnan(value):
+            return ""
+        return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+    rows = []
+    for name in results.problems:
+        problem = PROBLEMS[name]
+        n = problem.sizes[0] if problem.sizes else int(0.6 * CATALOGUE[problem.dataset].n_samples)
+        cells: list[Any] = [results.cells.get((name, f"time-{m}")) for m in ("uni", "lmnn", "nca")]
+        uni, lmnn, nca = (np.nan if cell is None else cell.mean for cell in cells)
+        printed = [results.experiment.figures[name, f"time-{m}"].mean for m in ("lmnn", "uni")]
+        values = (uni, lmnn, nca, lmnn / uni, printed[0] / printed[1], nca / uni)
+        rows.append([problem.title, str(n), *map(short, values)])
+    note = (
+        "CPU time of one fit with fixed parameters in one thread, the best of up to three; the "
+        "fits of a row run one after the other in one process. LMNN is that of this package, with "
+        "three targets and the Euclidean metric as start; the ratio of the paper is for its own LMNN."
+    )
+    return Table(columns, rows, results.experiment.title, note)
+
+
+def _adjusted_table(results: Results) -> Table:
+    """Make the table of adjusted Rand indices."""
+    rows = []
+    for problem in results.problems:
+        row = [PROBLEMS[problem].title]
+        for method in results.methods:
+            cell = results.cells.get((problem, method.name))
+            found = [score["extra"]["adjusted"] for score in cell.scores] if cell else []
+            row.append(pm(*mean_and_error(found), 3) if found else "")
+        rows.append(row)
+    columns = ["set", *(m.title for m in results.methods)]
+    note = "The adjusted index puts chance at zero. The paper has none."
+    return Table(columns, rows, "Adjusted Rand index of the same clusters", note)
+
+
+def _regions_table(results: Results) -> Table:
+    """Make the table of P selected on the test samples, as in the paper, and by validation."""
+    rows = []
+    for problem in results.problems:
+        names = ("mkl", "mkl-1", "mkl-5", "mkl-10")
+        cells = [results.cells[problem, m] for m in names if (problem, m) in results.cells]
+        if len(cells) == 4:
+            chosen, *learned = cells
+            best = min(learned, key=lambda cell: cell.mean)
+            printed = min(cell.paper.mean for cell in learned if cell.paper is not None)
+            texts = [pm(best.mean, best.stderr), f"{printed:.2f}", pm(chosen.mean, chosen.stderr)]
+            rows.append([PROBLEMS[problem].title, *texts])
+    columns = ["set", "best P on test", "paper: best P on test", "P by validation"]
+    return Table(columns, rows, "Choice of the number of regions P")
+
+
+def _spectrum_table(results: Results) -> Table:
+    """Make the table of ranks of metrics, for the paper's remark on LMNN with 164 features."""
+    rows = []
+    titles = {m.name: m.title for m in results.experiment.methods}
+    for (problem, method), cell in results.cells.items():
+        ranks = [s["extra"]["rank"] for s in cell.scores if "rank" in s["extra"]]
+        if method in ("lmnn", "uni", "uni-shrunk") and ranks:
+            means = [np.mean([rank[level] for rank in ranks]) for level in ranks[0]]
+            size = PROBLEMS[problem].n_components or 16
+            row = [PROBLEMS[problem].title, titles[method], str(size)]
+            rows.append([*row, *(f"{value:.0f}" for value in means)])
+    columns = ["set", "metric", "features", "above 1e-2", "above 1e-4", "above 1e-6"]
+    note = "Eigenvalues of the learned metric above a share of the largest, mean over splits."
+    return Table(columns, rows, "Rank of the learned metrics", note)
+
+
+def _bayes_table(results: Results) -> Table:
+    """Make the table of Bayes errors of the generated datasets."""
+    errors = {p: CATALOGUE[PROBLEMS[p].dataset].bayes_error for p in results.problems}
+    rows = [[PROBLEMS[p].title, f"{100 * e:.2f}"] for p, e in errors.items() if e is not None]
+    return Table(["set", "Bayes error"], rows, "Bayes error of generated sets, in %")
+
+
+def csv_text(all_results: Sequence[Results]) -> str:
+    """Write every cell as a line of CSV."""
+    columns = ["table", "set", "method", "unit", "splits", "mean", "standard_error"]
+    columns += ["paper_mean", "paper_standard_error", "against_paper"]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for results in all_results:
+        units = {m.name: m.unit for m in results.experiment.methods}
+        for (problem, method), cell in results.cells.items():
+            values = (cell.mean, cell.stderr, *(cell.paper or (np.nan, np.nan)))
+            numbers = ["" if np.isnan(value) else f"{value:.6g}" for value in values]
+            names = [results.experiment.name, problem, method, units[method], len(cell.scores)]
+            writer.writerow([*names, *numbers, cell.mark])
+    return out.getvalue()

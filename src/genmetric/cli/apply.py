@@ -1,0 +1,259 @@
+"""`genmetric transform` and `genmetric predict`: a saved model applied to new rows."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genmetric.cli import options as opt
+from genmetric.cli.fit import leave_one_out_text
+from genmetric.cli.output import OUT, check_table_output, progress_bar, remark, write_frames
+from genmetric.comparison.methods import METHODS
+from genmetric.tables import TableError
+
+if TYPE_CHECKING:
+    from genmetric.inspection import LinearMap
+
+#: Columns of the input that are copied to the output.
+kept_columns = opt.stacked(
+    opt.column("--id id_column", "Column that identifies the rows (default: that of the model)."),
+    opt.columns("--keep", "Copy this column to the output."),
+)
+
+
+@dataclass
+class Model:
+    """Contents of a model file; the encoder is the first step of a model of `genmetric fit`."""
+
+    path: Path
+    estimator: Any
+    metadata: dict[str, Any]
+    encoder: Any
+
+    @property
+    def facts(self) -> Any:
+        """Facts about the training; empty for models saved from Python."""
+        return self.metadata.get("training", {})
+
+    @property
+    def method(self) -> str:
+        """Key of the method, or the class of the estimator for models saved from Python."""
+        return str(self.metadata.get("method") or type(self.estimator).__name__)
+
+    @property
+    def predictor(self) -> Any:
+        """What follows the encoder."""
+        return self.estimator if self.encoder is None else self.estimator[1:]
+
+    def linear_map(self) -> LinearMap:
+        """Return the map to the space where distances are Euclidean."""
+        from genmetric.inspection import linear_map
+
+        method = METHODS.get(self.method)
+        if method is not None and not method.has_map:
+            raise click.UsageError(
+                f"{self.path}: a model of --method {method.key} ({method.label}) does not have a "
+                "single metric. Fit with another method, such as generative or regression."
+            )
+        try:
+            return linear_map(self.estimator)
+        except TypeError as error:
+            raise click.UsageError(f"{self.path}: {error}") from error
+
+    def batches(
+        self, path: Path, options: dict[str, Any], into: LinearMap | None = None
+    ) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+        """Yield tables, their rows as the predictor or a map takes them, and columns to copy."""
+        from genmetric.tables import read_batches
+
+        if self.encoder is not None:
+            self.encoder.na_values = (*self.encoder.na_values, *options["na"])
+        for frame in read_batches(opt.data_source(path), **opt.reading(options)):
+            rows = self._rows(frame, strict=options["strict"])
+            if into is not None and self.encoder is None:
+                rows = into.prepare(rows)
+            yield frame, rows, self._copied(frame, options)
+
+    def _rows(self, frame: Any, *, strict: bool) -> Any:
+        """Return features of a table, or plain numbers for an estimator without an encoder."""
+        if self.encoder is None:
+            names = list(self.estimator.feature_names_in_)
+            opt.check_names(names, frame.columns, ", which the model was fitted on")
+            return frame[names].apply(_numbers)
+        with warnings.catch_warnings():
+            if strict:
+                warnings.simplefilter("error", UserWarning)
+            try:
+                return self.encoder.transform(frame)
+            except UserWarning as warning:
+                advice = "Correct the cell, state that it is missing (--na), or leave out --strict."
+                raise TableError(f"--strict refuses the table: {warning} {advice}") from None
+
+    def _copied(self, frame: Any, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the columns of a table that are copied to the output, the id first."""
+        own = self.metadata.get("id")
+        name = options["id_column"] or (own if own in frame.columns else None)
+        names = [*([] if name is None else [name]), *options.get("keep", ())]
+        opt.check_names(names, frame.columns, " to copy")
+        return {name: frame[name].to_numpy() for name in names}
+
+
+def _numbers(column: Any) -> Any:
+    """Read a column as numbers."""
+    from pandas import to_numeric
+
+    try:
+        return to_numeric(column).astype(float)
+    except (ValueError, TypeError) as error:
+        raise TableError(f"column {column.name!r} must contain numbers: {error}") from error
+
+
+def load_model(path: Path) -> Model:
+    """Load a model file written by `genmetric fit`, or by `genmetric.save` with feature names."""
+    opt.check_file(path)
+    from sklearn.pipeline import Pipeline
+
+    from genmetric.files import load
+    from genmetric.tables import TableEncoder
+
+    estimator, metadata = load(path, return_metadata=True)
+    if isinstance(estimator, Pipeline) and isinstance(estimator[0], TableEncoder):
+        return Model(path, estimator, metadata, estimator[0])
+    if not hasattr(estimator, "feature_names_in_"):
+        advice = "Fit it with genmetric fit, or in Python on a DataFrame."
+        raise click.UsageError(f"{path}: the model has no column names. {advice}")
+    return Model(path, estimator, metadata, None)
+
+
+@click.command()
+@opt.MODEL
+@opt.DATA
+@OUT
+@kept_columns
+@opt.option("--prefix", "Prefix of the output columns z1, z2, ...", default="z")
+@opt.file_options
+@opt.quiet
+def transform(model: Path, data: Path, output: Path | None, **options: Any) -> None:
+    """Write the rows of DATA in the space where the metric of MODEL is Euclidean distance.
+
+    Columns are found by name; other columns are ignored. The file is read in batches.
+    """
+    check_table_output(output, data, model)
+    loaded = load_model(model)
+    into = loaded.linear_map()
+    names = [f"{options['prefix']}{j + 1}" for j in range(len(into.matrix))]
+
+    def frames() -> Iterator[Any]:
+        from pandas import DataFrame
+
+        for _, rows, columns in loaded.batches(data, options, into):
+            twice = [name for name in columns if name in names]
+            if twice:
+                raise click.UsageError(f"{twice[0]!r} names a column twice. Use another --prefix.")
+            columns |= dict(zip(names, into.map_features(rows).T, strict=True))
+            yield DataFrame(columns)
+
+    with progress_bar("transform", quiet=options["quiet"] or output is None):
+        write_frames(frames(), output)
+
+
+@click.command()
+@opt.MODEL
+@opt.DATA
+@OUT
+@kept_columns
+@opt.flag("--proba", "Add the estimated probability of each class.")
+@opt.file_options
+@opt.quiet
+def predict(model: Path, data: Path, output: Path | None, **options: Any) -> None:
+    """Write the class or number that MODEL predicts for each row of DATA.
+
+    Columns are found by name; other columns are ignored. If DATA contains the target column, the
+    error rate is reported too, or R² and the mean absolute error of numbers.
+    """
+    check_table_output(output, data, model)
+    loaded = load_model(model)
+    for name in ("predict", *(["predict_proba"] if options["proba"] else [])):
+        if not hasattr(loaded.predictor, name):
+            raise click.UsageError(f"{model}: a model of {loaded.method} has no {name}.")
+    known: list[tuple[Any, Any]] = []
+    with progress_bar("predict", quiet=options["quiet"] or output is None):
+        write_frames(_predictions(loaded, data, options, known), output)
+    if known:
+        remark(_judgement(loaded, data, known), quiet=options["quiet"])
+
+
+def _predictions(
+    loaded: Model, data: Path, options: dict[str, Any], known: list[tuple[Any, Any]]
+) -> Iterator[Any]:
+    """Yield predictions; add pairs of targets, where the file has them, and predictions."""
+    from pandas import DataFrame
+
+    from genmetric.tables import Target
+
+    facts = loaded.metadata.get("target", {"name": None, "task": "classification"})
+    known_facts: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
+    }
+    target = Target(**known_facts)
+    for i, (frame, rows, columns) in enumerate(loaded.batches(data, options)):
+        if i == 0 and not columns and loaded.encoder is not None and not options["quiet"]:
+            _suggest_names(loaded.encoder.columns_, frame.columns)
+        predicted = loaded.predictor.predict(rows)
+        if target.name in frame.columns:
+            y, present = target.read(frame)
+            known.append((y, predicted[present]))
+        # Ten digits show all of a number without its rounding error: 132.57000000000002.
+        shown = significant(predicted, 10) if predicted.dtype.kind == "f" else predicted
+        columns["predicted" if "predicted" not in columns else "predicted_target"] = shown
+        if options["proba"]:
+            shares = loaded.predictor.predict_proba(rows).T
+            names = loaded.predictor.classes_
+            columns |= {f"p_{c}": significant(p) for c, p in zip(names, shares, strict=True)}
+        yield DataFrame(columns)
+
+
+def significant(values: Any, digits: int = 7) -> Any:
+    """Round numbers to some significant digits."""
+    import numpy as np
+
+    return np.array([float(f"{value:.{digits}g}") for value in values])
+
+
+def _suggest_names(decisions: list[dict[str, Any]], names: Any) -> None:
+    """Say how to name the rows, if training left out an identifier that this table has."""
+    for found in decisions:
+        if "identifier" in found["reason"] and found["name"] in names:
+            remark(f"add --keep {shlex.quote(found['name'])} to name the rows.")
+            return
+
+
+def _judgement(loaded: Model, data: Path, known: list[tuple[Any, Any]]) -> str:
+    """Compare predictions with the targets of the file in a sentence."""
+    import numpy as np
+    from sklearn.metrics import mean_absolute_error, r2_score
+
+    y, predicted = (np.concatenate(arrays) for arrays in zip(*known, strict=True))
+    name, n = loaded.metadata["target"]["name"], len(y)
+    if n == 0:
+        return f"no row has a target {name!r}."
+    if loaded.metadata["target"]["task"] == "classification":
+        wrong = int((y != predicted).sum())
+        text = f"error rate {wrong / n:.1%}: {wrong} of {n} rows differ from {name!r}."
+    else:
+        r2 = f"R² {r2_score(y, predicted):.3f}, " if n > 1 else ""
+        error = f"mean absolute error {mean_absolute_error(y, predicted):.4g}"
+        text = f"{r2}{error}: {n} row{'s' * (n > 1)} compared with {name!r}."
+    fairer = leave_one_out_text(loaded.facts)
+    if fairer and data.name == loaded.facts["file"] and n == loaded.facts["rows"]:
+        text += (
+            f" The model was fitted on a file of this name and size; its leave-one-out {fairer} "
+        )
+        text += "is a better estimate for new rows."
+    return text

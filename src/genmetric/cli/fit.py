@@ -1,0 +1,246 @@
+"""`genmetric fit`: learn a metric from a table and save it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from genmetric.cli import options as opt
+from genmetric.cli.output import check_output, progress_bar, remark
+from genmetric.comparison.methods import METHODS, Method
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+#: Default method of each task: tuned, and with settings or in batches.
+DEFAULTS = {
+    "classification": ("generative-cv", "generative"),
+    "regression": ("regression-cv", "regression"),
+}
+
+#: Bytes of a file beyond which it is read in batches.
+STREAM_BYTES = 256 << 20
+
+#: Rows of a streamed file that decide what its columns are.
+PLAN_ROWS = 50_000
+
+
+def _shrinkage(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
+    """Read the value of --shrinkage."""
+    if value is None or value.lower() in ("none", "auto"):
+        return value and value.lower()
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise click.BadParameter(f"{value!r} is not none, auto or a number from 0 to 1.")
+    return number
+
+
+@click.command(cls=opt.MethodsHelp)
+@opt.DATA
+@opt.column_options
+@opt.option(
+    "-m --method",
+    "Method to fit (default: generative-cv or regression-cv; in batches generative or regression).",
+    type=opt.MethodKeys(several=False),
+)
+@opt.option("-o --output", "Model file to write.", required=True, type=click.Path(path_type=Path))
+@opt.option("-k --neighbors", "Number of neighbours; selected by default.", type=click.IntRange(1))
+@opt.option("--shrinkage", "Of covariances: none, auto or 0 to 1, the most.", callback=_shrinkage)
+@opt.option("--interpolation", "Weight of the learned metric, 0 to 1.", type=click.FloatRange(0, 1))
+@opt.flag("--raw", "Do not standardise the features.")
+@opt.flag("--stream", f"Read the file in batches (automatic above {STREAM_BYTES >> 20} MB).")
+@opt.option(
+    "--average-rows",
+    "With --stream: random rows whose local metrics are averaged; class models use all rows.",
+    type=click.IntRange(1),
+    default=100_000,
+)
+@opt.option(
+    "--keep-rows",
+    "With --stream: random rows that are kept as neighbours. More predict better.",
+    type=click.IntRange(1),
+    default=20_000,
+)
+@opt.seed
+@opt.quiet
+def fit(data: Path, output: Path, **options: Any) -> None:
+    """Learn a metric from the rows of DATA and save it.
+
+    The model file contains everything that `genmetric predict` needs: how columns become features,
+    the metric, and the training rows in its space. New files need no options. The file contains
+    no code.
+    """
+    start = perf_counter()
+    check_output(output, data)
+    given = {n: options[n] for n in ("shrinkage", "interpolation") if options[n] is not None}
+    if options["method"] is not None:
+        _check_settings(METHODS[options["method"]], given, options)
+    source = opt.data_source(data)
+    size = len(source) if isinstance(source, bytes) else source.stat().st_size
+    stream = options["stream"] or size > STREAM_BYTES
+    with progress_bar("fit", quiet=options["quiet"]) as advance:
+        advance("reading", 0.0)
+        X, y, target, encoder, notes = opt.read_training(
+            source, options, PLAN_ROWS if stream else None
+        )
+        method = _method(target.task, given, options, stream=stream)
+        lines = opt.show_columns(encoder.fit(X), notes, options)
+        advance("learning", 0.2)
+        if given.get("shrinkage") == "none":
+            given["shrinkage"] = None
+        settings = {
+            "n_neighbors": options["neighbors"],
+            "standardize": False if options["raw"] else None,
+            "random_state": options["seed"],
+            **given,
+        }
+        features = encoder.transform(X)
+        if stream:
+            model, counts = _fit_batches(method, source, target, encoder, options, settings)
+        else:
+            columns = encoder.feature_columns_
+            model = method.fit(features, y, target.task, feature_columns=columns, **settings)
+            counts = Counter(y.tolist())
+        facts = {
+            "file": opt.data_name(data),
+            "rows": counts.total(),
+            "streamed": stream,
+            **_target_facts(target.task, counts),
+            "parameters": method.parameters(model),
+            **({} if stream else _leave_one_out(method, model, y)),
+        }
+        model.steps.insert(0, ("columns", encoder))
+        facts |= _metric_facts(model, X)
+    facts["seconds"] = round(perf_counter() - start, 3)
+    facts["written"] = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    metadata = {"method": method.key, "target": asdict(target), "id": options["id_column"]}
+    from genmetric.files import save
+
+    replaced = output.is_file()
+    save(model, output, metadata={**metadata, "training": facts})
+    remark("\n".join(lines), quiet=options["quiet"])
+    remark(_summary(output, method, facts, features.shape[1]), quiet=options["quiet"])
+    remark("The former file is replaced.", quiet=options["quiet"] or not replaced)
+    step = f"genmetric inspect {output}, and genmetric predict {output} NEW.csv for new rows"
+    remark(f"Next: {step}", quiet=options["quiet"])
+
+
+def _check_settings(method: Method, given: dict[str, Any], options: dict[str, Any]) -> None:
+    """Refuse options that a method does not accept."""
+    for name in given:
+        if name not in method.settings:
+            able = ", ".join(m.key for m in METHODS.values() if name in m.settings)
+            raise click.UsageError(f"--{name} needs one of the methods {able}; got {method.key}.")
+    for name in ("neighbors", "raw"):
+        if options[name] and not method.votes:
+            raise click.UsageError(f"--{name} needs a method that votes; got {method.key}.")
+
+
+def _method(task: Any, given: dict[str, Any], options: dict[str, Any], *, stream: bool) -> Method:
+    """Return the method asked for, or the default of the task; refuse one that is not for it."""
+    key = options["method"] or DEFAULTS[task][bool(given) or stream]
+    method = METHODS[key]
+    if task not in method.tasks:
+        able = ", ".join(m.key for m in METHODS.values() if m.distance and task in m.tasks)
+        other = f"Use one of {able}, or --task {method.tasks[0]}."
+        raise click.UsageError(f"--method {key} is not for {task}, the task of the target. {other}")
+    if stream and not method.streams:
+        able = ", ".join(m.key for m in METHODS.values() if m.streams and task in m.tasks)
+        raise click.UsageError(f"--method {key} needs all rows in memory. Use one of {able}.")
+    _check_settings(method, given, options)
+    return method
+
+
+def _fit_batches(
+    method: Method,
+    source: Any,
+    target: Any,
+    encoder: Any,
+    options: dict[str, Any],
+    settings: dict[str, Any],
+) -> tuple[Pipeline, Counter[Any]]:
+    """Fit in passes over the file; return the model and how often each target occurs."""
+    from genmetric.comparison import fit_in_batches
+    from genmetric.tables import read_batches
+
+    passes: list[Counter[Any]] = []
+
+    def batches() -> Iterator[tuple[Any, Any]]:
+        counts: Counter[Any] = Counter()
+        passes.append(counts)
+        for frame in read_batches(source, **opt.reading(options)):
+            y, present = target.read(frame)
+            counts.update(y.tolist())
+            if present.any():
+                yield encoder.transform(frame[present]), y
+
+    model = fit_in_batches(
+        method,
+        batches,
+        task=target.task,
+        keep_samples=options["keep_rows"],
+        average_samples=options["average_rows"],
+        **settings,
+    )
+    return model, passes[0]
+
+
+def _target_facts(task: str, counts: Counter[Any]) -> dict[str, Any]:
+    """Return the sizes of the classes, or the range of the numbers."""
+    if task == "regression":
+        return {"target_range": [min(counts), max(counts)]}
+    return {"classes": {str(name): counts[name] for name in sorted(counts)}}
+
+
+def _leave_one_out(method: Method, model: Any, y: Any) -> dict[str, float]:
+    """Return the error of nearest neighbours that exclude the row itself."""
+    if not method.votes or model[-1].n_neighbors >= len(y):
+        return {}
+    return {"leave_one_out_error": 1 - float(model[-1].score(None, y))}
+
+
+def _metric_facts(model: Any, X: Any) -> dict[str, Any]:
+    """Return spectrum, effective rank and contributions of the columns; empty without a map."""
+    from genmetric.inspection import feature_contributions, learned_metric
+
+    try:
+        found = learned_metric(model, X)
+    except (TypeError, ValueError):
+        return {}
+    shares = feature_contributions(model, X, by_column=True)
+    return {
+        "spectrum": (found.eigenvalues / found.eigenvalues.sum()).tolist(),
+        "effective_rank": found.effective_rank,
+        "contributions": dict(sorted(shares.items(), key=lambda item: -abs(item[1]))),
+    }
+
+
+def leave_one_out_text(facts: dict[str, Any]) -> str:
+    """Write the leave-one-out error of a model, or R² if its target is a number."""
+    error = facts.get("leave_one_out_error")
+    if error is None:
+        return ""
+    return f"R² {1 - error:.3f}" if facts.get("target_range") else f"error {100 * error:.1f}%"
+
+
+def _summary(output: Path, method: Method, facts: dict[str, Any], n_features: int) -> str:
+    """Describe a model in one line."""
+    classes = facts.get("classes")
+    words = [f"{name} {value}" for name, value in facts["parameters"].items()]
+    error = leave_one_out_text(facts)
+    target = f"{len(classes)} classes" if classes else "numeric target"
+    features = f"{n_features} feature{'' if n_features == 1 else 's'}"
+    parts = [f"{output}: {method.key} from {facts['rows']} rows, {features}, {target}"]
+    parts += [", ".join(words)] if words else []
+    parts += [f"leave-one-out {error}"] if error else []
+    return "; ".join(parts) + "."

@@ -1,0 +1,137 @@
+"""What the commands write: text for terminals, tables, progress."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+OUT = click.option(
+    "-o",
+    "--output",
+    metavar="OUT",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="File to write: .csv, .tsv, .parquet, .arrow, .feather or .jsonl (default: CSV on stdout).",
+)
+
+
+def escape_control(text: str) -> str:
+    r"""Escape characters that a terminal would interpret; names in files can contain them.
+
+    Parameters
+    ----------
+    text : str
+        Text, which may have several lines.
+
+    Returns
+    -------
+    str
+        The text with escapes in the form of JSON strings.
+
+    Examples
+    --------
+    >>> from genmetric.cli.output import escape_control
+    >>> print(escape_control("a" + chr(27) + "[31m"))
+    a\u001b[31m
+    """
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c).strip('"') for c in text)
+
+
+def say(text: str) -> None:
+    """Print a result on the standard output."""
+    click.echo(_printable(text, sys.stdout))
+
+
+def remark(text: str, *, quiet: bool = False) -> None:
+    """Print a message on stderr, apart from the results."""
+    if not quiet:
+        click.echo(_printable(text, sys.stderr), err=True)
+
+
+def _printable(text: str, stream: Any) -> str:
+    """Escape control characters, and characters that the stream cannot encode."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return escape_control(text).encode(encoding, "backslashreplace").decode(encoding)
+
+
+def check_output(path: Path, *inputs: Path) -> None:
+    """Raise if a file cannot be written or is one of the inputs, before anything is computed."""
+    if not path.parent.is_dir():
+        raise click.UsageError(f"{path}: the folder {path.parent} does not exist. Create it first.")
+    if path.is_dir():
+        raise click.UsageError(f"{path}: is a folder. Name a file to write.")
+    for given in inputs:
+        if str(given) != "-" and given.exists() and path.exists() and path.samefile(given):
+            raise click.UsageError(f"{path} is also an input. Name another file to write.")
+    if not os.access(path.parent, os.W_OK) and not path.exists():
+        raise click.UsageError(f"{path}: Permission denied. Choose another folder.")
+
+
+def check_table_output(path: Path | None, *inputs: Path) -> None:
+    """Raise if a table cannot be written; its name must have a known ending."""
+    if path is not None and str(path) != "-":
+        check_output(path, *inputs)
+        if path.is_file() or not path.exists():
+            from genmetric.tables import output_format
+
+            output_format(path)
+
+
+def write_frames(frames: Iterator[Any], path: Path | None) -> None:
+    """Write batches of rows to a file that appears complete or not at all, or to the output."""
+    from genmetric.tables import write_table
+
+    if path is None or str(path) == "-":
+        sys.stdout.flush()
+        binary = getattr(sys.stdout, "buffer", None)
+        write_table(frames, _Terminal() if binary is None or sys.stdout.isatty() else binary)
+        sys.stdout.flush()
+    elif path.exists() and not path.is_file():
+        # A device or a pipe cannot be replaced by a file.
+        with path.open("wb") as device:
+            write_table(frames, device)
+    else:
+        write_table(frames, path)
+
+
+class _Terminal(io.RawIOBase):
+    """The standard output as a binary file, without control characters."""
+
+    def write(self, data: Any) -> int:
+        """Print text."""
+        sys.stdout.write(_printable(bytes(data).decode(), sys.stdout))
+        return len(data)
+
+
+@contextmanager
+def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[str, float], None]]:
+    """Show a bar on stderr if that is a terminal; yields ``advance(text, share)``."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from genmetric._text import import_optional
+
+    rich = import_optional("rich.progress", "cli")
+    console = import_optional("rich.console", "cli").Console(stderr=True)
+    columns = [
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(bar_width=12),
+        rich.TaskProgressColumn(),
+        rich.TimeElapsedColumn(),
+    ]
+    # Without redirection: the output of a command goes to its own standard output.
+    options = {"transient": True, "redirect_stdout": False, "redirect_stderr": False}
+    with rich.Progress(*columns, console=console, **options) as bars:
+        task = bars.add_task(escape_control(title), total=1.0)
+
+        def advance(text: str, share: float) -> None:
+            bars.update(task, description=escape_control(f"{title}: {text}"), completed=share)
+
+        yield advance

@@ -1,0 +1,97 @@
+"""`genmetric reproduce`: the tables of the paper, recomputed; `genmetric datasets`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from genmetric.cli import options as opt
+from genmetric.cli.output import progress_bar, remark, say
+from genmetric.reproduction.names import TABLES
+
+DIRECTORY = click.Path(exists=True, file_okay=False)
+
+
+def _words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str] | None:
+    """Split a comma-separated list."""
+    if value is None:
+        return None
+    words = [word.strip() for word in value.split(",") if word.strip()]
+    if not words:
+        raise click.BadParameter("expected one or more names separated by commas.")
+    return words
+
+
+@click.command()
+@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@opt.option(
+    "--splits n_splits", "Random splits (default: as in the paper).", type=click.IntRange(1)
+)
+@opt.option("--datasets", "Run these datasets only.", callback=_words, metavar="A,B")
+@opt.option("--methods", "Run these methods only.", callback=_words, metavar="A,B")
+@opt.option(
+    "--output",
+    "Directory for the scores, the tables and the report.",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("genmetric-study"),
+)
+@opt.option("--jobs n_jobs", "Number of processes (default: one per core).", type=click.IntRange(1))
+@opt.flag("--quick", "Run two splits of a few datasets, which takes minutes.")
+@opt.option("--data-dir", "Directory with heart.csv.gz and mnist.npz.", type=DIRECTORY)
+@opt.flag("--no-run", "Write the tables from stored scores without computing.")
+def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any) -> None:
+    """Recompute the tables of the paper and show them next to the published values.
+
+    TABLE is small, large, nonlinear, density, clustering, timing, isomap or all. Every score is
+    stored in OUTPUT/scores.jsonl when it is computed. Run the command again to continue after an
+    interruption.
+    """
+    unknown = [name for name in tables if name not in (*TABLES, "all")]
+    if unknown:
+        raise click.UsageError(
+            f"no table {unknown[0]!r}; the tables are {', '.join(TABLES)} and all."
+        )
+    names = list(TABLES) if not tables or "all" in tables else list(dict.fromkeys(tables))
+    from genmetric.reproduction import run_tables
+
+    try:
+        with progress_bar("reproduce") as advance:
+            compute = not no_run
+            written = run_tables(names, output=output, compute=compute, progress=advance, **options)
+    except KeyboardInterrupt:
+        remark(f"Stopped. {output} has the scores so far; run the command again to continue.")
+        raise
+    say("Written: " + ", ".join(str(path) for path in written))
+
+
+@click.command()
+@opt.option("--data-dir", "Directory to search first (default: GENMETRIC_DATA).", type=DIRECTORY)
+@opt.flag("--check", "Read every dataset and verify its shape and checksum.")
+def datasets(data_dir: str | None, check: bool) -> None:
+    """List the datasets: samples, features, classes (or "number") and source."""
+    from genmetric.datasets import CATALOGUE, find_dataset, list_datasets, load_dataset
+
+    width = max(map(len, list_datasets()))
+    line = f"{{:<{width}}}  {{:>7}}  {{:>8}}  {{:>7}}  {{:<9}}  {{}}"
+    say(line.format("name", "samples", "features", "classes", "available", "source"))
+    missing = []
+    for name in list_datasets():
+        record, source = CATALOGUE[name], find_dataset(name, data_dir=data_dir)
+        if check and source is not None:
+            load_dataset(name, data_dir=data_dir, download_if_missing=False)
+        if source is None:
+            missing.append(name)
+        classes = len(record.class_names) or "number"
+        where = source or f"OpenML {record.openml[0] if record.openml else ''}, on request"
+        available = "no" if source is None else "yes"
+        say(line.format(name, record.n_samples, record.n_features, classes, available, where))
+    if missing:
+        files = " and ".join(CATALOGUE[name].filename for name in missing)
+        say(
+            f"\nNot available: {', '.join(missing)}. Put {files} in a directory and pass it as "
+            "--data-dir or in the variable GENMETRIC_DATA; with network access they are loaded from "
+            "OpenML."
+        )

@@ -1,0 +1,529 @@
+"""GenerativeRegressionMetric: a closed-form metric for numeric targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metaestimators import available_if
+
+from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
+from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._validation import (
+    InstanceOf,
+    Interval,
+    ParameterRules,
+    batch_targets,
+    check_n_components,
+    check_parameters,
+    check_weights,
+    form_points,
+    numeric_targets,
+)
+from genmetric.density import GaussianMixtureModel, GaussianModel, JointDensity
+from genmetric.density.coordinates import Coordinates
+from genmetric.density.statistics import class_statistics
+from genmetric.geometry.factor import rank_limited_factor, symmetric_root
+from genmetric.geometry.local import interpolate
+from genmetric.geometry.regression import average_regression_metrics, regression_local_metrics
+from genmetric.learners.class_models import to_base
+from genmetric.learners.generative import GenerativeMetric
+from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin, fitted_samples
+from genmetric.learners.streaming import Reservoir
+
+#: Parameters that the metric of the slices shares with the metric for numeric targets.
+SHARED = (
+    *("shrinkage", "base", "normalization", "interpolation", "n_components", "solver"),
+    *("class_tol", "max_samples", "n_jobs", "random_state"),
+)
+
+#: Targets that the first pass over batches keeps for the edges of the slices.
+EDGE_SAMPLES = 100_000
+
+
+def default_n_slices(n_samples: int) -> int:
+    """Return the number of slices for a number of samples: at least 40 each, from 2 to 6.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of training samples.
+
+    Returns
+    -------
+    int
+        Number of slices.
+
+    Examples
+    --------
+    >>> from genmetric.learners import default_n_slices
+    >>> [default_n_slices(n) for n in (50, 150, 1000)]
+    [2, 3, 6]
+    """
+    return int(np.clip(n_samples // 40, 2, 6))
+
+
+def quantile_edges(
+    y: AnyArray, n_slices: int, sample_weight: FloatArray | None = None
+) -> FloatArray:
+    """Compute the inner edges of quantile slices of a target.
+
+    Equal targets are in one slice. With many equal targets there are fewer edges than asked for,
+    and at least one if the target is not constant.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        Numeric targets.
+    n_slices : int
+        Number of slices with about equal numbers of samples.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Frequencies.
+
+    Returns
+    -------
+    ndarray of shape (n_edges,)
+        Ascending edges; a target belongs to the first slice whose edge is not smaller.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.learners import quantile_edges
+    >>> quantile_edges(np.arange(9.0), 3)
+    array([2., 5.])
+    """
+    values, inverse = np.unique(y, return_inverse=True)
+    counts = np.bincount(inverse, sample_weight)
+    reached = np.cumsum(counts) / counts.sum()
+    wanted = np.arange(1, n_slices) / n_slices
+    # The value whose cumulated frequency is nearest: ties of many samples go to one side.
+    places = np.abs(reached[:, None] - wanted).argmin(axis=0)
+    return np.asarray(values[np.unique(np.minimum(places, max(len(values) - 2, 0)))], float)
+
+
+def slice_targets(y: Any, edges: FloatArray) -> IntArray:
+    """Return the index of the slice of each target.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Numeric targets.
+    edges : ndarray of shape (n_edges,)
+        Inner edges, see :func:`quantile_edges`.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Indices from 0 to n_edges.
+
+    Examples
+    --------
+    >>> from genmetric.learners import slice_targets
+    >>> slice_targets([0.5, 2.0, 7.0], [2.0, 5.0])
+    array([0, 0, 2])
+    """
+    return np.asarray(np.searchsorted(edges, np.asarray(y, float), side="left"))
+
+
+def check_varying(targets: FloatArray, name: str) -> None:
+    """Raise a ValueError if targets are constant."""
+    if targets.min() == targets.max():
+        raise ValueError(
+            f"{name} expects targets that vary; all values of y are {targets[0]:g}. Check the "
+            "target column."
+        )
+
+
+def _streams(estimator: GenerativeRegressionMetric) -> bool:
+    """Return True if the metric can be fitted on batches; raise an AttributeError otherwise."""
+    if estimator.method != "slices":
+        raise AttributeError(
+            f'fit_batches and partial_fit require method="slices"; got {estimator.method!r}. The '
+            "metric of kernel regression needs all samples at once: use fit, or a sample of the data."
+        )
+    return True
+
+
+class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
+    r"""Mahalanobis metric for nearest-neighbour and kernel regression, in closed form.
+
+    Two local metrics are available at every sample, both without iterative optimisation:
+
+    - ``"slices"``: the target is cut into quantile slices, and the metric is
+      :class:`GenerativeMetric` with the slices as classes.
+    - ``"kernel"``: with the gradient g of the log-density and the gradient b of the regression
+      function, both from a Gaussian model of samples and targets, the first-order bias of kernel
+      regression is proportional to :math:`\mathrm{tr}(M^{-1}(b g^T + g b^T))`. It vanishes for
+      :math:`M \propto \hat b \hat b^T + \hat g \hat g^T` with unit vectors
+      :math:`\hat b, \hat g`.
+
+    The learned metric is the average of the local metrics over the training samples.
+    ``"combined"`` is the mean of both averages, each of trace `n_features`.
+
+    Parameters
+    ----------
+    method : {"combined", "kernel", "slices"}, default="combined"
+        Local metrics to average: those of the slices, those of kernel regression, or both.
+    n_slices : int, default=None
+        Number of quantile slices. More slices follow the target more closely but leave fewer
+        samples for the covariance of each. ``None`` uses one slice per 40 samples, from 2 to 6.
+    shrinkage : None, "auto" or float, default="auto"
+        Shrinkage of the covariances, as in :class:`GenerativeMetric`: ``None`` for maximum
+        likelihood, ``"auto"`` for Ledoit-Wolf, or a number in [0, 1]. Larger values pull towards
+        the `base`.
+    base : {"pooled", "identity"}, default="pooled"
+        Metric towards which shrinkage and interpolation regularise: Mahalanobis distance under
+        the pooled covariance within slices, which makes the result independent of the scales of
+        the features, or Euclidean distance in the units of the data.
+    normalization : {"determinant", "trace"}, default="trace"
+        Scale of the local metrics of the slices before they are averaged. The local metrics of
+        "kernel" have rank two and are always scaled to equal trace.
+    density_model : GaussianModel or GaussianMixtureModel, default=None
+        Density of each slice, and of samples and targets together for "kernel". ``None`` is one
+        Gaussian with the given `shrinkage`. A mixture describes curved regression functions.
+    interpolation : float, default=1.0
+        Weight of the learned metric, in [0, 1], against the base. Smaller values regularise
+        towards the base; 0 is the base itself.
+    n_components : int, default=None
+        Output dimension. If smaller than n_features, `components_` projects onto the leading
+        principal components of the transformed training data. ``None`` keeps all dimensions.
+    solver : {"auto", "dense", "resolvent"}, default="auto"
+        Solver of the sum of local metrics of the slices, see :class:`GenerativeMetric`.
+    class_tol : float, default=1e-2
+        At each sample the resolvent solver ignores slices whose influence is at most this fraction
+        of the largest. Smaller values are more accurate and slower; 0 ignores none.
+    max_samples : int, float or "auto", default=None
+        Number or fraction of the samples over which the local metrics of the slices are averaged,
+        drawn at random. Larger values are more accurate and slower; ``None`` uses all.
+    preprocessor : array-like or callable, default=None
+        Maps indices to samples, as in metric-learn.
+    n_jobs : int, default=None
+        Number of threads. The result is bit-identical for every value.
+    random_state : int, RandomState instance or None, default=None
+        Seed of `max_samples` and of mixtures.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Factor L of the metric: distances are Euclidean after ``X @ components_.T``.
+    metric_ : ndarray of shape (n_features, n_features)
+        The matrix M = LᵀL.
+    metric_stderr_ : float
+        Relative standard error of the average of the local metrics.
+    slice_edges_ : ndarray of shape (n_slices - 1,)
+        Inner edges of the slices of the target.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features seen during fit. Defined only when X has feature names that are all
+        strings.
+
+    See Also
+    --------
+    GenerativeMetric : The metric for class labels.
+    KernelRegressor : Kernel regression in a learned metric.
+    MLKR : Metric that minimises the error of kernel regression by gradient descent.
+
+    References
+    ----------
+    Y.-K. Noh, M. Sugiyama, K.-E. Kim, F. C. Park and D. D. Lee, Generative local metric learning
+    for kernel regression, NeurIPS 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from genmetric import GenerativeRegressionMetric
+    >>> X, y = make_friedman1(600, random_state=0)
+    >>> plain = KNeighborsRegressor().fit(X[:400], y[:400])
+    >>> learned = make_pipeline(GenerativeRegressionMetric(), KNeighborsRegressor())
+    >>> learned = learned.fit(X[:400], y[:400])
+    >>> bool(learned.score(X[400:], y[400:]) > plain.score(X[400:], y[400:]) + 0.1)
+    True
+    """
+
+    _parameter_rules: ClassVar[ParameterRules] = {
+        "method": ["combined", "kernel", "slices"],
+        "n_slices": [None, Interval(int, 2)],
+        "density_model": [
+            None,
+            InstanceOf(GaussianModel, "a GaussianModel"),
+            InstanceOf(GaussianMixtureModel, "a GaussianMixtureModel"),
+        ],
+        **{name: GenerativeMetric._parameter_rules[name] for name in SHARED},
+    }
+
+    #: Coordinates of `_density` and `_slices`, unless `_slices` is the whole metric.
+    _coordinates: Coordinates
+    _density: JointDensity | None
+    _slices: GenerativeMetric | None
+    #: Metric of the slices that `partial_fit` updates.
+    _stream_slices: GenerativeMetric | None
+
+    def __init__(
+        self,
+        method: str = "combined",
+        *,
+        n_slices: int | None = None,
+        shrinkage: Any = "auto",
+        base: str = "pooled",
+        normalization: str = "trace",
+        density_model: Any = None,
+        interpolation: float = 1.0,
+        n_components: int | None = None,
+        solver: str = "auto",
+        class_tol: float = 1e-2,
+        max_samples: Any = None,
+        preprocessor: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.method = method
+        self.n_slices = n_slices
+        self.shrinkage = shrinkage
+        self.base = base
+        self.normalization = normalization
+        self.density_model = density_model
+        self.interpolation = interpolation
+        self.n_components = n_components
+        self.solver = solver
+        self.class_tol = class_tol
+        self.max_samples = max_samples
+        self.preprocessor = preprocessor
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> GenerativeRegressionMetric:
+        """Learn the metric from samples and numeric targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples, or indices of samples if there is a `preprocessor`.
+        y : array-like of shape (n_samples,)
+            Numeric targets, not constant.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequency weights: weight 2 equals repeating the sample.
+
+        Returns
+        -------
+        self : GenerativeRegressionMetric
+            The fitted estimator.
+        """
+        check_parameters(self)
+        x, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
+        check_n_components(self.n_components, x.shape[1])
+        weight = None
+        if sample_weight is not None:
+            weight = check_weights(sample_weight, len(x))
+            x, targets, weight = x[weight > 0], targets[weight > 0], weight[weight > 0]
+        self._set_edges(targets, weight)
+        codes = slice_targets(targets, self.slice_edges_)
+        if self.method == "slices":
+            return self._take_slices(self._slice_metric().fit(x, codes, weight))
+        with one_blas_thread():
+            self._coordinates, covariance = _base_coordinates(x, codes, weight, self.base)
+            z = self._coordinates.apply(x)
+            density = self._joint_density(z, targets, weight, covariance)
+            metric, stderr = average_regression_metrics(*density.gradients(z), weight)
+            self._density, self._slices = density, None
+            if self.method == "combined":
+                inside = {"base": "identity", "interpolation": 1.0, "n_components": None}
+                self._slices = self._slice_metric().set_params(**inside).fit(z, codes, weight)
+                kernel, sliced = metric, _unit_trace(self._slices.metric_)
+                errors = (
+                    stderr * np.linalg.norm(kernel),
+                    self._slices.metric_stderr_ * np.linalg.norm(sliced),
+                )
+                metric = (kernel + sliced) / 2
+                stderr = float(np.hypot(*errors) / 2 / np.linalg.norm(metric))
+            metric = interpolate(metric, self.interpolation)
+            factor = symmetric_root(metric)
+            if self.n_components is not None:
+                factor = rank_limited_factor(metric, self.n_components, covariance)
+        self.components_ = self._coordinates.restore_factor(factor)
+        self.metric_ = self.components_.T @ self.components_
+        self.metric_stderr_ = stderr
+        return self
+
+    @available_if(_streams)  # type: ignore[untyped-decorator]
+    def fit_batches(
+        self, make_batches: Callable[[], Iterable[tuple[Any, Any]]]
+    ) -> GenerativeRegressionMetric:
+        """Fit the metric of the slices on samples that do not fit in memory.
+
+        The first pass takes all targets, or a random sample of 100,000, for the edges of the
+        slices; the others are those of :meth:`GenerativeMetric.fit_batches` with the slices as
+        classes.
+
+        Parameters
+        ----------
+        make_batches : callable
+            Returns a new iterator of pairs (X, y) over the same samples each time it is called.
+
+        Returns
+        -------
+        self : GenerativeRegressionMetric
+            The fitted estimator.
+        """
+        check_parameters(self)
+        if not callable(make_batches):
+            raise TypeError(
+                "make_batches must be a function that returns a new iterator of (X, y) each time; "
+                f"got {type(make_batches).__name__}. The batches are read more than once."
+            )
+        rng, n_samples = np.random.RandomState(0), 0
+        kept = Reservoir(EDGE_SAMPLES, np.empty(0), np.empty(0), np.empty(0))
+        for number, (_, y) in enumerate(make_batches()):
+            try:
+                targets = batch_targets(self, y)
+            except ValueError as error:
+                error.add_note(f"in batch {number} of make_batches()")
+                raise
+            n_samples += len(targets)
+            keys = rng.random_sample(len(targets))
+            kept = kept.merge(Reservoir(EDGE_SAMPLES, keys, targets, targets))
+        if not n_samples:
+            raise ValueError("make_batches() returned no samples.")
+        self._set_edges(kept.rows, None, n_samples)
+
+        def sliced() -> Iterator[tuple[Any, IntArray]]:
+            for X, y in make_batches():
+                yield X, slice_targets(batch_targets(self, y), self.slice_edges_)
+
+        slices = self._slice_metric().set_params(preprocessor=self.preprocessor)
+        return self._take_slices(slices.fit_batches(sliced))
+
+    @available_if(_streams)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> GenerativeRegressionMetric:
+        """Update the metric of the slices with more samples.
+
+        The edges of the slices are those of the first batch. See
+        :meth:`GenerativeMetric.partial_fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Numeric targets.
+
+        Returns
+        -------
+        self : GenerativeRegressionMetric
+            The estimator, fitted on all samples seen so far.
+        """
+        check_parameters(self)
+        slices: GenerativeMetric | None = getattr(self, "_stream_slices", None)
+        if slices is None:
+            _, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
+            self._set_edges(targets, None)
+            slices = self._slice_metric().set_params(preprocessor=self.preprocessor)
+        else:
+            targets = batch_targets(self, y)
+        codes = slice_targets(targets, self.slice_edges_)
+        slices.partial_fit(X, codes, classes=np.arange(len(self.slice_edges_) + 1))
+        self._take_slices(slices)
+        self._stream_slices = slices
+        return self
+
+    def local_metrics(self, X: ArrayLike) -> FloatArray:
+        """Return the local metric at each sample, interpolated as in `fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features, n_features)
+            Local metrics in input space. With ``method="combined"`` the mean of both kinds, each
+            of trace `n_features` in the coordinates of the base.
+        """
+        x = fitted_samples(self, X)
+        if self._density is None:
+            assert self._slices is not None
+            found: FloatArray = self._slices.local_metrics(x)
+            return found
+        density, slices, coordinates = self._density, self._slices, self._coordinates
+
+        def of_chunk(rows: slice) -> FloatArray:
+            z = coordinates.apply(x[rows])
+            metrics = regression_local_metrics(*density.gradients(z))
+            if slices is not None:
+                metrics = (metrics + _unit_trace(slices.local_metrics(z))) / 2
+            return coordinates.restore_metrics(interpolate(metrics, self.interpolation))
+
+        chunks = row_chunks(len(x), 64 * x.shape[1] ** 2)
+        return np.concatenate(list(map_chunks(of_chunk, chunks, self.n_jobs)))
+
+    def _slice_metric(self) -> GenerativeMetric:
+        """Return the metric of the slices as classes, not fitted."""
+        parameters = {name: getattr(self, name) for name in SHARED}
+        return GenerativeMetric(class_model=self.density_model, **parameters)
+
+    def _set_edges(
+        self, targets: FloatArray, weight: FloatArray | None, n_samples: int | None = None
+    ) -> None:
+        """Set the edges of the slices from all targets, or from a sample of `n_samples`."""
+        check_varying(targets, type(self).__name__)
+        if n_samples is None:
+            n_samples = len(targets) if weight is None else int(weight.sum())
+        n_slices = self.n_slices or default_n_slices(n_samples)
+        self.slice_edges_ = quantile_edges(targets, n_slices, weight)
+        self._stream_slices = None
+
+    def _take_slices(self, slices: GenerativeMetric) -> GenerativeRegressionMetric:
+        """Take the metric of the slices as it is."""
+        self._slices, self._density = slices, None
+        self.components_, self.metric_ = slices.components_, slices.metric_
+        self.metric_stderr_ = slices.metric_stderr_
+        self.n_features_in_ = slices.n_features_in_
+        if hasattr(slices, "feature_names_in_"):
+            self.feature_names_in_ = slices.feature_names_in_
+        return self
+
+    def _joint_density(
+        self, z: FloatArray, targets: FloatArray, weight: FloatArray | None, covariance: FloatArray
+    ) -> JointDensity:
+        """Fit the density of samples and targets, which get the mean variance of the features."""
+        t = targets - np.average(targets, weights=weight)
+        t /= np.abs(t).max()
+        t *= np.sqrt(np.trace(covariance) / len(covariance) / np.average(t**2, weights=weight))
+        model = self.density_model
+        model = GaussianModel(shrinkage=self.shrinkage) if model is None else clone(model)
+        if isinstance(model, GaussianMixtureModel) and model.random_state is None:
+            model.set_params(random_state=self.random_state)
+        model.fit(np.column_stack([z, t]), sample_weight=weight)
+        if isinstance(model, GaussianMixtureModel):
+            moments = (model.means_, model.covariances_, model.mixing_weights_)
+            return JointDensity.from_moments(*moments)
+        return JointDensity.from_moments(model.mean_[None], model.covariance_[None])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def _base_coordinates(
+    x: AnyArray, codes: IntArray, weight: FloatArray | None, base: str
+) -> tuple[Coordinates, FloatArray]:
+    """Return the coordinates in which the base is the identity, and the covariance there."""
+    scaled = Coordinates.of(x)
+    n_slices = int(codes.max()) + 1
+    stats = class_statistics(x, codes, n_slices, coordinates=scaled, sample_weight=weight)
+    coordinates, stats = to_base(base, scaled, stats)
+    return coordinates, stats.total_covariance
+
+
+def _unit_trace(metrics: FloatArray) -> FloatArray:
+    """Scale metrics to the trace of the identity."""
+    traces = np.trace(metrics, axis1=-2, axis2=-1)
+    return np.asarray(metrics * (metrics.shape[-1] / traces)[..., None, None])

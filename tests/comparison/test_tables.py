@@ -1,0 +1,211 @@
+"""Comparisons of tables: columns, targets, leaks, and what people see of the result."""
+
+import json
+
+import numpy as np
+import pytest
+
+from genmetric import compare_metrics
+from genmetric.comparison import Comparison, MethodResult
+
+pd = pytest.importorskip("pandas")
+from genmetric.tables import TableEncoder  # noqa: E402
+
+QUICK = {"methods": ["majority", "standardized", "generative"], "n_splits": 3, "n_repeats": 1}
+
+
+def animals(n=120, seed=0):
+    """A table with numbers, a category with gaps, dates, an identifier and a constant."""
+    rng = np.random.default_rng(seed)
+    species = np.array(["cat", "dog", "owl"])[np.arange(n) % 3]
+    weight = np.where(species == "owl", 1.0, np.where(species == "cat", 4.0, 20.0))
+    weight = weight * rng.lognormal(0, 0.3, n)
+    weight[::17] = np.nan
+    colour = rng.choice(["black", "brown", "white"], n).astype(object)
+    colour[::23] = None
+    return pd.DataFrame(
+        {
+            "id": [f"animal-{i:04d}" for i in range(n)],
+            "weight": weight,
+            "colour": colour,
+            "seen": pd.date_range("2024-01-01", periods=n, freq="D").astype(str),
+            "planet": "Earth",
+            "species": species,
+        }
+    )
+
+
+def subjects(seed=0):
+    """Ten rows of each of 30 subjects, who have one diagnosis each, unrelated to the features."""
+    rng = np.random.default_rng(seed)
+    subject = rng.permutation(np.repeat(np.arange(30), 10))
+    frame = pd.DataFrame(rng.normal(size=(30, 3))[subject], columns=list("abc"))
+    frame += 0.3 * rng.normal(size=frame.shape)
+    return frame.assign(subject=subject + 100, sick=rng.integers(0, 2, 30)[subject] == 1)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare_metrics(animals(), target="species", title="animals", **QUICK)
+
+
+def test_mixed_columns(found):
+    assert found.class_names == ("cat", "dog", "owl")
+    assert {"weight", "colour_black"} <= set(found.feature_names)
+    assert not any(name == "id" or "planet" in name for name in found.feature_names)
+    assert found.notes[0] == "target species: 3 classes (cat, dog, owl)"
+    assert any("planet" in note for note in found.notes)
+    assert found["generative"].error < 0.5 < found["majority"].error
+    assert found.target.task == "classification"
+    assert found.encoded().shape == (120, found.n_features)
+
+
+def test_columns_are_decided_once_and_fitted_in_each_fold():
+    """A fold must not take decisions of its own: a row counter has gaps in it."""
+    frame = animals().assign(number=np.arange(120))
+    found = compare_metrics(frame, target="species", **QUICK)
+    assert "number" not in found.feature_names
+    columns = TableEncoder(drop=["weight"], as_category=["number"])
+    asked = compare_metrics(frame, target="species", columns=columns, **QUICK)
+    assert any(name.startswith("number") for name in asked.feature_names)
+    assert "weight" not in asked.feature_names
+    assert asked["generative"].error > 0.5
+
+
+def test_polars_and_separate_targets(found):
+    frame = animals()
+    others = [(frame.drop(columns="species"), {"y": frame["species"]})]
+    polars = pytest.importorskip("polars")
+    others.append((polars.from_pandas(frame), {"target": "species"}))
+    for table, words in others:
+        again = compare_metrics(table, **words, **QUICK)
+        assert again.feature_names == found.feature_names
+        for a, b in zip(again.results, found.results, strict=True):
+            np.testing.assert_array_equal(a.errors, b.errors)
+
+
+def test_rows_without_a_target_are_left_out():
+    frame = animals()
+    frame.loc[[3, 50], "species"] = None
+    groups = np.arange(120) // 4
+    found = compare_metrics(frame, target="species", groups=groups, **QUICK)
+    assert found.n_samples == 118
+    assert not {3, 50} & set(found.rows.tolist())
+    with pytest.raises(ValueError, match="indices of 120 rows, of which 118 are used"):
+        compare_metrics(frame, target="species", cv=[([0, 1], [2])] * 2)
+
+
+def test_the_estimator_takes_the_columns_of_the_table(found):
+    model = found.best_estimator("generative")
+    assert [name for name, _ in model.steps] == ["columns", "scale", "metric", "neighbors"]
+    frame = animals()
+    shuffled = frame[frame.columns[::-1]]
+    np.testing.assert_array_equal(model.predict(shuffled), model.predict(frame))
+    assert (model.predict(frame) == frame["species"]).mean() > 0.7
+    with pytest.raises(ValueError, match=r"'lmnm'.*Did you mean 'lmnn'"):
+        found.best_estimator("lmnm")
+    with pytest.raises(ValueError, match="no samples"):
+        Comparison((MethodResult("lda"),)).best_estimator()
+
+
+def test_a_numeric_target_of_a_table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    frame["price"] = (100 + 30 * frame["a"]).round(1).astype(str)
+    words = {"methods": ["mean", "standardized"], "n_repeats": 1}
+    found = compare_metrics(frame, target="price", **words)
+    assert found.task == "regression"
+    assert "a numeric target" in str(found)
+    assert "price: a number" in found.notes[0]
+    assert found.best_estimator().predict(frame).shape == (60,)
+    grades = frame.assign(grade=np.arange(60) % 6)
+    assert compare_metrics(grades, target="grade", **QUICK).task == "classification"
+    asked = compare_metrics(grades, target="grade", task="regression", **words)
+    assert asked.scoring.key == "r2"
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_column_that_names_the_subject_is_left_out_and_proposed_as_group(as_text):
+    frame = subjects()
+    if as_text:
+        frame["subject"] = "S" + frame["subject"].astype(str)
+    found = compare_metrics(frame, target="sick", **QUICK)
+    assert found.feature_names == ("a", "b", "c")
+    assert "'subject' belongs to one class" in found.warnings[0]
+    assert "(--group subject)" in found.warnings[0]
+    grouped = compare_metrics(frame, target="sick", groups="subject", **QUICK)
+    assert grouped.warnings == []
+    assert grouped["standardized"].error > 0.3 > found["standardized"].error
+    asked = TableEncoder(as_category=["subject"])
+    assert compare_metrics(frame, target="sick", columns=asked, **QUICK).n_features > 20
+
+
+def test_numbers_that_measure_the_class_are_not_subjects():
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 60, 300)
+    frame = pd.DataFrame({"age": age, "x": rng.normal(size=300), "old": age > 40})
+    found = compare_metrics(frame, target="old", **QUICK)
+    assert found.feature_names == ("age", "x")
+    assert len(found.warnings) == 1
+    assert found.warnings[0].startswith("the column 'age' alone predicts almost everything. If it")
+    assert str(found).splitlines()[1].startswith("  Warning: the column 'age' alone")
+
+
+def test_copies_and_perfect_results_are_warned_of(rng):
+    x = rng.normal(size=(60, 3))
+    y = np.arange(60) % 2
+    copied = compare_metrics(np.r_[x, x], np.r_[y, y], **QUICK)
+    assert copied.warnings[0].startswith("60 of 120 rows are copies of other rows.")
+    assert compare_metrics(x, y, **QUICK).warnings == []
+    binary = rng.integers(0, 2, size=(100, 3))  # equal rows are no surprise here
+    assert compare_metrics(binary, np.arange(100) % 2, **QUICK).warnings == []
+    a = rng.uniform(-5, 5, 200)  # only both columns together know the class
+    y = np.arange(200) % 2
+    found = compare_metrics(np.c_[a, 3 * (2 * y - 1) - a], y, **QUICK)
+    assert found.warnings[0].startswith(
+        "the error rate of Euclidean distance, standardized is almost"
+    )
+
+
+def test_text_of_a_comparison(found):
+    text = str(found)
+    assert repr(found) == text
+    lines = text.splitlines()
+    assert lines[0].startswith("animals: 120 samples, ")
+    assert "3 classes (cat, dog, owl)" in " ".join(lines[:3])
+    assert max(map(len, lines)) <= 100
+    row = next(line for line in lines if line.startswith("generative metric (generative)"))
+    assert found.score_text(found["generative"]) in row
+    assert any(line.startswith("majority class (majority; no map)") for line in lines)
+    assert repr(found["generative"]).startswith("MethodResult('generative', error=0.")
+    skipped = MethodResult("nca", "NCA", note="slow beyond 5000 samples")
+    assert repr(skipped) == "MethodResult('nca', skipped: slow beyond 5000 samples)"
+    shown = Comparison((skipped, found["generative"]), y=found.y)
+    assert "NCA (nca): skipped, slow beyond 5000 samples" in str(shown)
+    assert "skipped, slow beyond 5000 samples" in shown._repr_html_()
+
+
+def test_html_of_a_comparison_is_escaped():
+    result = MethodResult("lda", "<b>", np.full(3, 0.1), np.ones(3), np.ones(3))
+    words = {"title": "<i>", "advice": "<u>", "warnings": ["<s>"], "notes": ["<q>"]}
+    html = Comparison((result,), recommended="lda", **words)._repr_html_()
+    assert not any(tag in html for tag in ("<b>", "<i>", "<u>", "<s>", "<q>"))
+    assert html.count('<tr class="shown">') == 1
+
+
+def test_frame_and_json(found):
+    frame = found.to_frame()
+    assert frame.index.tolist() == ["majority", "standardized", "generative"]
+    assert frame.loc["generative", "error"] == found["generative"].error
+    assert frame.columns.tolist() == [
+        *("label", "error", "margin", "fit_seconds", "predict_seconds", "has_map", "note")
+    ]
+    facts = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert facts["scoring"] == "error"
+    assert (facts["n_samples"], facts["n_features"]) == (120, found.n_features)
+    assert facts["results"][2]["errors"] == found["generative"].errors.tolist()
+    assert facts["results"][2]["confusion"] == found["generative"].confusion.tolist()
+    assert facts["advice"] == found.advice
+    assert facts["error_by_k"].keys() == {"standardized", "generative"}
+    with pytest.raises(KeyError):
+        found["lda"]
