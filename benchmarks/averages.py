@@ -16,7 +16,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from genmetric.reproduction._ranks import rank_methods
 from robustness import FRACTIONS, SETS, WithinClassWhitening, load, records, splits
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
@@ -24,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from genmetric import GenerativeMetric
 from genmetric.geometry import sign_rule
 from genmetric.neighbors import select_n_neighbors
+from genmetric.reproduction.ranks import rank_methods
 
 #: Largest ratio of two eigenvalues of a clipped local metric.
 CONDITIONS = (10.0, 100.0, 1000.0)

@@ -9,7 +9,6 @@ import platform
 import numpy as np
 import scipy
 import sklearn
-from genmetric.experimental import FactorModel
 from measure import REPOSITORY, Table, progress
 from sklearn.datasets import make_circles, make_moons
 from sklearn.model_selection import train_test_split
@@ -17,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from tuning import load
 
-from genmetric import GaussianMixtureModel, GaussianModel, GenerativeMetric
+from genmetric import GaussianMixtureModel, GenerativeMetric
 
 PAGE = REPOSITORY / "docs" / "class_models.md"
 K = 5
@@ -29,14 +28,6 @@ CURVED = {
         n, noise=0.12, factor=0.5, random_state=seed
     ),
 }
-#: Datasets and numbers of training samples: fewer per class than features.
-SHORT = [
-    ("ionosphere", 30),
-    ("ionosphere", 60),
-    ("breast_cancer", 50),
-    ("digits", 150),
-    ("digits", 300),
-]
 #: Datasets with many samples per class, and numbers of training samples.
 LONG = [("vehicle", 500), ("ionosphere", 250), ("segment", 1000)]
 
@@ -53,21 +44,11 @@ def mixture(n_components):
     )
 
 
-def factors(*args, **kwargs):
-    return lambda: GenerativeMetric(class_model=FactorModel(*args, **kwargs))
-
-
 MIXTURES = GAUSSIANS | {
     "mixture of 2": mixture(2),
     "mixture of 3": mixture(3),
     "mixture of 4": mixture(4),
     "mixture by BIC": mixture("bic"),
-}
-FACTORS = GAUSSIANS | {
-    "1 factor": factors(1),
-    "2 factors": factors(),
-    "factors by cv": factors("cv"),
-    "2 principal": factors(noise="isotropic"),
 }
 
 
@@ -119,38 +100,6 @@ def real_sets(table, cases, methods, n_splits):
         compare(table, name, methods, lambda s, d=data, n=n_train: part_of(*d, n, s), n_splits)
 
 
-def likelihoods(n_splits):
-    """Compare the log-densities of test samples under the models of their own class."""
-    models = {
-        "Gaussian": GaussianModel(),
-        "1 factor": FactorModel(1),
-        "2 factors": FactorModel(),
-        "factors by cv": FactorModel("cv"),
-        "2 principal": FactorModel(noise="isotropic"),
-    }
-    table = Table(
-        "Median log-density of test samples under their own class",
-        ["dataset", "training samples", *models],
-    )
-    for name, n_train in SHORT:
-        data = load(name)
-        if data is None:
-            continue
-        found = {method: [] for method in models}
-        for seed in range(n_splits):
-            train, test, y_train, y_test = part_of(*data, n_train, seed)
-            for method, model in models.items():
-                found[method] += [
-                    model.fit(train[y_train == c]).log_density(test[y_test == c])
-                    for c in np.unique(y_train)
-                ]
-        # The median, because a constant feature of a class makes some log-densities arbitrarily
-        # low.
-        cells = [f"{np.median(np.concatenate(values)):.1f}" for values in found.values()]
-        table.add(name, f"{n_train} x {train.shape[1]}", *cells)
-    return table
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--splits", type=int, default=10)
@@ -170,14 +119,6 @@ def main():
         )
     )
     real_sets(tables[-1], LONG, MIXTURES, options.splits)
-    tables.append(
-        Table(
-            "Fewer samples per class than features: error in per cent",
-            ["dataset", "training samples", *FACTORS],
-        )
-    )
-    real_sets(tables[-1], SHORT, FACTORS, options.splits)
-    tables.append(likelihoods(options.splits))
     if options.splits != 10:
         return  # a part of the tables does not replace the page
     head = PAGE.read_text("utf-8").split("<!-- tables -->")[0]

@@ -1,8 +1,9 @@
 """Sizes from which on the resolvent solver is faster than the dense one, for `solver="auto"`."""
 
-from genmetric.geometry._summation import choose_solver, sum_local_metrics
 from measure import Table, gaussian_classes, progress, seconds, short
 from solvers import problem
+
+from genmetric.geometry.sums import choose_solver, sum_local_metrics
 
 
 def crossover():
@@ -19,12 +20,12 @@ def crossover():
             cells = []
             for n in rows:
                 X, y = gaussian_classes(n_classes, D, max(n, 3 * D * n_classes))
-                models, frame = problem(X, y)
+                models, coordinates = problem(X, y)
                 X = X[:n]
                 times = {
                     solver: seconds(
-                        lambda s=solver, m=models, f=frame, X=X: sum_local_metrics(
-                            m, X, f, solver=s
+                        lambda s=solver, m=models, c=coordinates, X=X: sum_local_metrics(
+                            m, X, c, solver=s
                         ),
                         2,
                     )

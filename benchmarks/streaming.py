@@ -18,7 +18,7 @@ from measure import Table, progress, relative, short
 
 from genmetric import GenerativeMetric
 from genmetric._parallel import one_blas_thread
-from genmetric.tables import open_table, plan_columns, row_batches
+from genmetric.tables import TableEncoder, read_batches, read_table, split_target
 
 N_FEATURES, N_CLASSES, PIECE = 20, 3, 200_000
 
@@ -61,12 +61,12 @@ def in_own_process(*words):
 
 def work(what, path, n_jobs, max_samples):
     """Read or fit, and print seconds, peak of memory and what was found, as JSON."""
-    table = open_table(path)
-    recipe = plan_columns(table, target="kind")
+    X, _, target = split_target(read_table(path, sample=2000), "kind")
+    encoder = TableEncoder().fit(X)
 
     def batches():
-        for rows in row_batches(table, recipe):
-            yield rows.X, rows.labels
+        for rows in read_batches(path):
+            yield encoder.transform(rows), target.read(rows)[0]
 
     found = {"n_rows": 0}
     start, busy = time.perf_counter(), time.process_time()

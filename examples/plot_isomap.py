@@ -22,11 +22,11 @@ import os
 import sys
 
 import matplotlib.pyplot as plt
-from genmetric.reproduction._isomap import digit_images, draw_embeddings, embed, metric_spaces
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from genmetric import MetricKMeans
+from genmetric.reproduction.isomap import digit_images, draw_embeddings, embed, metric_spaces
 
 images = digit_images(data_dir=os.environ.get("GENMETRIC_DATA"))
 X, y = images.shown

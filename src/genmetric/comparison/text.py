@@ -54,7 +54,7 @@ def _table(found: Comparison, width: int) -> list[str]:
 
 
 def _heads(found: Comparison) -> list[str]:
-    return ["method", f"{found.scoring.label} ± 95% interval", "fit", "predict"]
+    return ["method", f"{found.scoring.label} ± 95%", "fit", "predict"]
 
 
 def _cells(found: Comparison, result: MethodResult) -> list[str]:
