@@ -29,16 +29,19 @@ from genmetric._validation import (
     check_count,
     check_parameters,
     codes_among,
+    encode_classes,
 )
 from genmetric.density.coordinates import Coordinates
 from genmetric.density.statistics import fourth_moments
 from genmetric.geometry.sums import MetricSum
 from genmetric.learners.class_models import needs_fourth_moments
+from genmetric.learners.embedding import EmbeddingAdapter
+from genmetric.learners.embedding_selection import EmbeddingStatistics
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import fitted_samples
 from genmetric.learners.streaming import ClassStream
 
-__all__ = ["DaskGenerativeMetric"]
+__all__ = ["DaskEmbeddingAdapter", "DaskGenerativeMetric"]
 
 
 class Blocks(NamedTuple):
@@ -436,3 +439,85 @@ def _sum(
         return None
     x = validate_data(local, X, dtype=FLOATS, reset=False)
     return local._sum_metrics(n_total)(x if wanted is None else x[wanted], None)
+
+
+class DaskEmbeddingAdapter(_DaskMetric):
+    """:class:`~genmetric.EmbeddingAdapter` of samples in a dask array or dask DataFrame.
+
+    `fit` reads the samples once. Memory does not grow with their number, only with that of the
+    classes: one mean each.
+
+    Parameters
+    ----------
+    search_classes, normalize, n_components, random_state
+        See :class:`~genmetric.EmbeddingAdapter`.
+
+    Attributes
+    ----------
+    components_, mean_, bias_, classes_, best_params_, cv_results_, n_samples_seen_
+        See :class:`~genmetric.EmbeddingAdapter`.
+
+    See Also
+    --------
+    genmetric.EmbeddingAdapter.fit_batches : Fits on one machine, from disk.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from genmetric.dask import DaskEmbeddingAdapter
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = da.from_array(X, chunks=(500, 64)), da.from_array(y, chunks=500)
+    >>> adapter = DaskEmbeddingAdapter(n_components=16, random_state=0).fit(X, y)
+    >>> adapter.transform(X).shape
+    (1797, 16)
+    """
+
+    def __init__(
+        self,
+        *,
+        search_classes: str = "any",
+        normalize: bool = True,
+        n_components: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.search_classes = search_classes
+        self.normalize = normalize
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> DaskEmbeddingAdapter:
+        """Add up the statistics of the blocks, select the parameters, and compute the map.
+
+        Parameters
+        ----------
+        X : dask array of shape (n_samples, n_features) or dask DataFrame
+            Training samples, in blocks of any length, known or not.
+        y : dask array of shape (n_samples,) or dask Series
+            Class labels.
+
+        Returns
+        -------
+        self : DaskEmbeddingAdapter
+            The fitted estimator.
+        """
+        local = EmbeddingAdapter(**self.get_params(deep=False))
+        check_parameters(local)
+        x, labels = _aligned_blocks(X, y)
+        validate_data(local, x.meta, skip_check_array=True)
+        parts = _map_blocks(_embedding_statistics, local, x.blocks, labels.blocks)
+        stats = _compute(_merged(parts))[0]
+        if stats is None:
+            raise ValueError("X has no samples.")
+        local.n_features_in_ = stats.samples.shape[1]
+        encode_classes(stats.classes, type(self).__name__)
+        local._set_default_map(stats)
+        self._set_local(local, X)
+        return self
+
+
+def _embedding_statistics(local: EmbeddingAdapter, X: Any, y: Any) -> EmbeddingStatistics | None:
+    """Return the statistics of one block, which may be empty."""
+    if len(X) == len(y) == 0:
+        return None
+    return EmbeddingStatistics.of(*local._training_samples(X, y, reset=False))

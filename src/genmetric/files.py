@@ -35,6 +35,7 @@ TRUSTED_TYPES = [
             "gaussian.SeparateModels",
             "low_rank.LowRankGaussians",
             "mixture.GaussianMixtureModel",
+            "mixture.JointDensity",
             "statistics.ClassStatistics",
         )
     ),
@@ -42,13 +43,15 @@ TRUSTED_TYPES = [
         f"genmetric.learners.{name}"
         for name in (
             "embedding.EmbeddingAdapter",
+            "embedding_selection.EmbeddingStatistics",
             "generative.GenerativeMetric",
             "generative_cv.GenerativeMetricCV",
             "lmnn.LMNN",
             "mlkr.MLKR",
+            "pair_model.PairModel",
             "pairs.PairClassifier",
             "regression.GenerativeRegressionMetric",
-            "regression.GenerativeRegressionMetricCV",
+            "regression_cv.GenerativeRegressionMetricCV",
             "streaming.ClassStream",
             "streaming.Reservoir",
             "weights.GaussianMixtureWeights",
@@ -60,9 +63,12 @@ TRUSTED_TYPES = [
         for name in (
             "cluster.MetricKMeans",
             "kernels.classifier.SimpleMKLClassifier",
+            "kernels.metric_kernel.MetricKernel",
             "kernels.regional.RegionalKernels",
+            "kernels.simplemkl.MKLStep",
             "neighbors.energy.EnergyClassifier",
-            "neighbors.kernel_regression.KernelRegressor",
+            "neighbors.energy_model.EnergyModel",
+            "neighbors.kernel_regressor.KernelRegressor",
             "neighbors.local.LocalMetricClassifier",
             "tables.encoder.TableEncoder",
         )

@@ -16,9 +16,11 @@ class Outcome(NamedTuple):
 
 
 @pytest.fixture
-def genmetric(capfdbinary):
-    """Run the command in this process."""
+def genmetric(capfdbinary, monkeypatch):
+    """Run the command in this process, on a wide terminal."""
     from genmetric.cli import main
+
+    monkeypatch.setenv("COLUMNS", "500")
 
     def genmetric(*words):
         capfdbinary.readouterr()
@@ -29,26 +31,6 @@ def genmetric(capfdbinary):
     return genmetric
 
 
-@pytest.fixture
-def register(monkeypatch):
-    """Add a method to the registry, and to the keys and texts that the commands have."""
-    from genmetric._method_texts import METHOD_TEXTS, MethodText
-    from genmetric.cli._choices import KeyChoice
-    from genmetric.cli._compare import compare
-    from genmetric.cli._fit import fit
-    from genmetric.comparison import METHODS
-
-    def register(method):
-        monkeypatch.setitem(METHODS, method.key, method)
-        text = MethodText(method.label, method.description, method.distance)
-        monkeypatch.setitem(METHOD_TEXTS, method.key, text)
-        for param in (*compare.params, *fit.params):
-            if isinstance(param.type, KeyChoice) and param.name in ("method", "methods"):
-                monkeypatch.setattr(param.type, "keys", (*param.type.keys, method.key))
-
-    return register
-
-
 @pytest.fixture(scope="session")
 def wine(tmp_path_factory):
     """Wine as a CSV file with names of rows and of classes."""
@@ -56,8 +38,7 @@ def wine(tmp_path_factory):
 
     data = load_wine()
     path = tmp_path_factory.mktemp("wine") / "wine.csv"
-    names = ["name", *data.feature_names, "cultivar"]
-    lines = [",".join(names)]
+    lines = [",".join(["name", *data.feature_names, "cultivar"])]
     for i, (row, label) in enumerate(zip(data.data, data.target, strict=True)):
         lines.append(",".join([f"w{i}", *map(repr, row.tolist()), f"class {label}"]))
     path.write_text("\n".join(lines) + "\n")
@@ -66,7 +47,7 @@ def wine(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def model(wine, tmp_path_factory):
-    """A model of wine, by M^UNI."""
+    """A model of wine, by the generative metric."""
     from genmetric.cli import main
 
     path = tmp_path_factory.mktemp("model") / "wine.gm"
@@ -75,21 +56,30 @@ def model(wine, tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="session")
+def numbers(tmp_path_factory):
+    """A table whose target is a number."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("numbers") / "numbers.csv"
+    rows = [f"{a},{b},{c},{50 + 7 * a + 0.1 * b:.3f}" for a, b, c in rng.normal(size=(60, 3))]
+    path.write_text("\n".join(["a,b,c,y", *rows]) + "\n")
+    return path
+
+
 @pytest.fixture
 def two_classes(tmp_path):
-    """A larger CSV file: two classes apart in one of three features."""
+    """A larger CSV file: two classes apart in one of three features, and a category."""
 
     def two_classes(n=2000, name="two.csv", seed=0):
         rng = np.random.default_rng(seed)
         y = rng.integers(0, 2, n)
-        X = rng.normal(size=(n, 3)) * [1, 5, 5]
-        X[:, 0] += 3 * y
+        X = rng.normal(size=(n, 3)) * [1, 5, 5] + np.outer(y, [3, 0, 0])
         path = tmp_path / name
         rows = (
-            f"{a!r},{b!r},{c!r},{'no' if k else 'yes'}"
-            for (a, b, c), k in zip(X.tolist(), y, strict=True)
+            f"{a!r},{b!r},{c!r},{'pqr'[i % 3]},{'no' if k else 'yes'}"
+            for i, ((a, b, c), k) in enumerate(zip(X.tolist(), y, strict=True))
         )
-        path.write_text("a,b,c,y\n" + "\n".join(rows) + "\n")
+        path.write_text("a,b,c,d,y\n" + "\n".join(rows) + "\n")
         return path
 
     return two_classes

@@ -3,60 +3,40 @@
 import gzip
 import os
 
-import numpy as np
 import pytest
 
-GOOD = "a,b,y\n" + "".join(f"{i},{i % 5},{'uv'[i % 2]}\n" for i in range(40))
+GOOD = "a,b,y\n" + "".join(f"{i * 7 % 11},{i % 5},{'uv'[i % 2]}\n" for i in range(40))
 
 BAD = {
     "empty": (b"", "the file is empty"),
-    "garbage": (bytes(range(256)) * 9, "not a text file (CSV)"),
+    "garbage": (bytes(range(256)) * 9, "not CSV, JSON lines, Parquet, Arrow or .xlsx"),
     "header only": (b"a,b,y\n", "a header but no data rows"),
-    "ragged": (GOOD.encode() + b"1\n", "line 42 has 1 cells, the header has 3"),
     "no target": (
         GOOD.replace("y", "Y", 1).encode(),
         "there is no column 'y' (target). Did you mean 'Y'?",
     ),
-    "one class": (b"a,y\n1,u\n2,u\n3,u\n", "contains a single class, 'u'; at least two"),
+    "one class": (b"a,y\n1,u\n2,u\n3,u\n", "has one class, 'u'; at least two are required"),
     "lists as target": (
         b'{"a": 1, "y": [1]}\n{"a": 2, "y": [2]}\n',
         "the target 'y' contains lists",
     ),
-    "infinite target": (b"a,y\n1,2\n2,inf\n3,1\n", "line 3: the target 'y' is infinite"),
-    "infinite": (b"a,y\n1,u\ninf,v\n", "line 3, column 'a': inf is infinite"),
-    "too large": (b"a,y\n1,u\n1e301,v\n2,u\n", "line 3, column 'a': 1e+301 is beyond 1e+100"),
-    "nothing left": (b"a,b,y\n1,,u\n1,,v\n", "no column is left as a feature (a (is constant"),
-    "half a gzip": (gzip.compress(GOOD.encode() * 999)[:500], "corrupted gzip"),
-    "excel": (b"PK\x03\x04" + bytes(40), "corrupted Excel workbook"),
+    "nothing left": (b"a,b,y\n1,,u\n1,,v\n1,,u\n1,,v\n", "is left as a feature"),
+    "half a gzip": (gzip.compress(GOOD.encode() * 999)[:500], "corrupted"),
+    "excel": (b"PK\x03\x04" + bytes(40), "corrupted Excel"),
     "half a parquet": (b"PAR1" + bytes(40), "corrupted Parquet"),
 }
 
 
 @pytest.mark.parametrize("kind", BAD)
-@pytest.mark.parametrize("command", ["compare", "fit"])
+@pytest.mark.parametrize("command", ["compare", "fit", "stream"])
 def test_bad_tables(genmetric, tmp_path, kind, command):
     content, words = BAD[kind]
     path = tmp_path / "t.csv"
     path.write_bytes(content)
     extra = ["--report", tmp_path / "r.html"] if command == "compare" else ["-o", tmp_path / "m.gm"]
-    done = genmetric(command, path, "-t", "y", *extra)
-    assert done.code == 2
-    assert done.out == ""
-    assert done.err.count("\n") == 1
-    assert words in done.err
-    assert done.err.startswith(f"genmetric {command}: ")
-    assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
-
-
-@pytest.mark.parametrize(
-    "kind", [k for k in BAD if k not in ("half a parquet", "excel", "no target", "empty")]
-)
-def test_bad_streams(genmetric, tmp_path, kind):
-    content, words = BAD[kind]
-    path = tmp_path / "t.csv"
-    path.write_bytes(content)
-    done = genmetric("fit", path, "-t", "y", "-o", tmp_path / "m.gm", "--stream")
-    assert done.code == 2
+    extra += ["--stream"] if command == "stream" else []
+    done = genmetric("compare" if command == "compare" else "fit", path, "-t", "y", *extra)
+    assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
     assert words in done.err
     assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
@@ -67,31 +47,24 @@ def test_bad_streams(genmetric, tmp_path, kind):
     [
         b"a,b,y\n" + b"1,99999999999999999999999,u\n2,-5,v\n" * 20,
         b"a,b,y\n" + b"1,true,u\n2,false,v\n" * 20,
-        b"a;b;y\n" + b"1;2,5;u\n2;3,5;v\n" * 20,
         b"<script>alert(1)</script>,b,y\n" + b"1,2,u\n2,1,v\n" * 20,
         b"a,b,y\n" + b"1,2,0\n2,1,1\n" * 20,
-        b"a,constant,y\n" + b"1,7,u\n2,7,v\n" * 20,
-        gzip.compress(GOOD.encode()),
+        GOOD.encode() + b"1\n",
+        GOOD.encode() + b"inf,1,u\n1e301,2,v\n",
     ],
-    ids=["huge", "booleans", "decimal comma", "script", "numeric classes", "constant", "gzip"],
+    ids=["huge", "booleans", "script", "numeric classes", "ragged", "infinite"],
 )
 def test_odd_tables_that_work(genmetric, tmp_path, content):
-    path = tmp_path / "t.csv"
+    path, model = tmp_path / "t.csv", tmp_path / "m.gm"
     path.write_bytes(content)
-    model = tmp_path / "m.gm"
     done = genmetric("fit", path, "-t", "y", "-m", "uniform", "-o", model)
     assert done.code == 0, done.err
     assert genmetric("predict", model, path).code == 0
-    done = genmetric("compare", path, "-t", "y", "--methods", "euclidean,uniform", "--folds", 2)
+    few = ["--methods", "euclidean,uniform", "--folds", 2, "--repeats", 1]
+    done = genmetric("compare", path, "-t", "y", *few)
     assert done.code == 0, done.err
-
-
-def test_folders_and_absent_files(genmetric, tmp_path):
-    for path, words in ((tmp_path, "is a folder"), (tmp_path / "x.csv", "no such file")):
-        done = genmetric("compare", path, "-t", "y")
-        assert done.code == 2
-        assert words in done.err
-        assert done.err.count("\n") == 1
+    if content.endswith(b"\n1\n"):
+        assert "line 42" in done.out
 
 
 @pytest.fixture
@@ -101,22 +74,38 @@ def good(tmp_path):
     return path
 
 
+def test_folders_absent_files_and_other_models(genmetric, good, tmp_path, model):
+    for path, words in ((tmp_path, "is a folder"), (tmp_path / "x.csv", "no such file")):
+        for command in (["compare", path, "-t", "y"], ["predict", path, good]):
+            done = genmetric(*command)
+            assert done.code == 2
+            assert words in done.err
+            assert done.err.count("\n") == 1
+    (tmp_path / "half.gm").write_bytes(model.read_bytes()[:-500])
+    for path in (good, tmp_path / "half.gm"):
+        done = genmetric("inspect", path)
+        assert (done.code, done.out) == (2, "")
+        assert "is not a model file of genmetric, or it is damaged" in done.err
+
+
 def test_invalid_outputs(genmetric, good, tmp_path, model):
     for out, words in (
-        (tmp_path / "absent" / "m.gm", "does not exist"),
+        (tmp_path / "absent" / "m.csv", "does not exist"),
         (tmp_path, "is a folder"),
         (good, "is also an input"),
     ):
-        for words_of in (
+        for command in (
             ["fit", good, "-t", "y", "-o", out],
             ["transform", model, good, "-o", out],
             ["compare", good, "-t", "y", "--report", out],
         ):
-            done = genmetric(*words_of)
-            assert done.code == 2, words_of
+            done = genmetric(*command)
+            assert done.code == 2
             assert done.err.count("\n") == 1
-            assert words in done.err or words_of[0] == "transform"
+            assert words in done.err
     assert good.read_text() == GOOD
+    done = genmetric("predict", model, good, "-o", tmp_path / "out.xlsx")
+    assert "out.xlsx: unknown output format. Expected a name that ends in one of .csv" in done.err
 
 
 @pytest.mark.skipif(
@@ -124,68 +113,42 @@ def test_invalid_outputs(genmetric, good, tmp_path, model):
 )
 def test_a_read_only_folder(genmetric, good, tmp_path):
     locked = tmp_path / "locked"
-    locked.mkdir()
-    locked.chmod(0o500)
-    try:
-        done = genmetric("fit", good, "-t", "y", "-o", locked / "m.gm")
-    finally:
-        locked.chmod(0o700)
+    locked.mkdir(0o500)
+    done = genmetric("fit", good, "-t", "y", "-o", locked / "m.gm")
     assert done.code == 2
     assert "Permission denied" in done.err
-    assert done.err.count("\n") == 1
 
 
-def test_full_disk_keeps_the_existing_file(genmetric, good, tmp_path, monkeypatch):
-    model, out = tmp_path / "m.gm", tmp_path / "out.csv"
-    assert genmetric("fit", good, "-t", "y", "-m", "uniform", "-o", model, "-q").code == 0
+def test_full_disk_keeps_the_existing_file(genmetric, wine, model, tmp_path, monkeypatch):
+    out = tmp_path / "out.csv"
     out.write_text("old")
 
     def full(_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    done = genmetric("predict", model, good, "-o", out)
+    done = genmetric("predict", model, wine, "-o", out)
     assert done.code == 2
     assert f"{out}: No space left on device." in done.err
     assert out.read_text() == "old"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.gm", "out.csv", "t.csv"]
+    assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
 
 
-def test_late_error_leaves_no_output(genmetric, good, tmp_path, monkeypatch):
-    monkeypatch.setattr("genmetric.tables._blocks.BLOCK_BYTES", 4096)
-    model, out = tmp_path / "m.gm", tmp_path / "out.csv"
-    assert genmetric("fit", good, "-t", "y", "-m", "uniform", "-o", model, "-q").code == 0
-    new = tmp_path / "new.csv"
-    new.write_text("a,b\n" + "1,2\n" * 5000 + "1,inf\n")
-    done = genmetric("transform", model, new, "-o", out)
+def test_a_late_error_leaves_no_output(genmetric, wine, model, tmp_path, monkeypatch):
+    monkeypatch.setattr("genmetric.tables.read.BLOCK_BYTES", 4096)
+    new, out = tmp_path / "new.csv", tmp_path / "out.csv"
+    head, *rows = wine.read_text().splitlines(keepends=True)
+    new.write_text(head + "".join(rows) * 5 + "w," + "1," * 12 + "oops,class 0\n")
+    done = genmetric("transform", model, new, "-o", out, "--strict")
     assert done.code == 2
-    assert "line 5002, column 'b': inf is infinite" in done.err
+    assert "line 892, column 'proline': 'oops' is not a number" in done.err
     assert not out.exists()
 
 
-def test_all_problems_and_the_corrected_command(genmetric, tmp_path):
+def test_names_of_output_columns_do_not_repeat(genmetric, wine, model, tmp_path):
     path = tmp_path / "t.csv"
-    path.write_text("a,b,c c,y\ninf,1,1e200,u\n1,2,3,v\n2,1,4,u\n")
-    done = genmetric("compare", path, "-t", "y", "--seed", 3)
+    path.write_text(wine.read_text().replace("name,", "z1,", 1))
+    done = genmetric("transform", model, path, "--keep", "z1")
     assert done.code == 2
-    assert "column 'a': inf is infinite" in done.err
-    assert "column 'c c': 1e+200 is beyond" in done.err
-    command = f"genmetric compare {path} --target y --seed 3 --drop a --drop 'c c'"
-    assert done.err.endswith(f"Corrected command: {command}\n")
-
-
-def test_more_features_than_rows(genmetric, tmp_path, rng):
-    path = tmp_path / "t.csv"
-    X = rng.normal(size=(12, 30))
-    names = ",".join(f"x{j}" for j in range(30))
-    lines = [",".join(map(repr, row)) + f",{'uv'[i % 2]}" for i, row in enumerate(X.tolist())]
-    path.write_text(f"{names},y\n" + "\n".join(lines) + "\n")
-    done = genmetric("fit", path, "-t", "y", "-m", "uniform", "-o", tmp_path / "m.gm", "-q")
-    assert done.code == 0, done.err
-    done = genmetric(
-        "compare", path, "-t", "y", "--folds", 3, "--methods", "standardised,uniform,lda"
-    )
-    assert done.code == 0, done.err
-    scores = [line.split("±")[0].split()[-1] for line in done.out.splitlines() if "±" in line]
-    assert len(scores) == 3
-    assert np.isfinite(np.array(scores, dtype=float)).all()
+    assert "'z1' names a column twice. Use another --prefix." in done.err
+    assert genmetric("transform", model, path, "--keep", "z1", "--prefix", "m").code == 0

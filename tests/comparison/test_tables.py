@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from genmetric import compare_metrics
-from genmetric.comparison import Comparison, MethodResult
+from genmetric.comparison import METHODS, SCORINGS, Comparison, MethodResult
 
 pd = pytest.importorskip("pandas")
 from genmetric.tables import TableEncoder  # noqa: E402
@@ -62,12 +62,12 @@ def test_mixed_columns(found):
 
 def test_columns_are_decided_once_and_fitted_in_each_fold():
     """A fold must not take decisions of its own: a row counter has gaps in it."""
-    frame = animals().assign(row=np.arange(120))
+    frame = animals().assign(number=np.arange(120))
     found = compare_metrics(frame, target="species", **QUICK)
-    assert not any("row" in name for name in found.feature_names)
-    columns = TableEncoder(drop=["weight"], as_category=["row"])
+    assert "number" not in found.feature_names
+    columns = TableEncoder(drop=["weight"], as_category=["number"])
     asked = compare_metrics(frame, target="species", columns=columns, **QUICK)
-    assert any(name.startswith("row") for name in asked.feature_names)
+    assert any(name.startswith("number") for name in asked.feature_names)
     assert "weight" not in asked.feature_names
     assert asked["generative"].error > 0.5
 
@@ -162,16 +162,19 @@ def test_copies_and_perfect_results_are_warned_of(rng):
     a = rng.uniform(-5, 5, 200)  # only both columns together know the class
     y = np.arange(200) % 2
     found = compare_metrics(np.c_[a, 3 * (2 * y - 1) - a], y, **QUICK)
-    assert found.warnings[0].startswith("the error rate of generative metric is almost perfect.")
+    assert found.warnings[0].startswith(
+        "the error rate of Euclidean distance, standardized is almost"
+    )
 
 
-def test_text_of_a_comparison(found):
+def test_text_of_a_comparison(found, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     text = str(found)
     assert repr(found) == text
     lines = text.splitlines()
     assert lines[0].startswith("animals: 120 samples, ")
     assert "3 classes (cat, dog, owl)" in " ".join(lines[:3])
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines)) <= 80
     row = next(line for line in lines if line.startswith("generative metric (generative)"))
     assert found.score_text(found["generative"]) in row
     assert any(line.startswith("majority class (majority; no map)") for line in lines)
@@ -181,6 +184,18 @@ def test_text_of_a_comparison(found):
     shown = Comparison((skipped, found["generative"]), y=found.y)
     assert "NCA (nca): skipped, slow beyond 5000 samples" in str(shown)
     assert "skipped, slow beyond 5000 samples" in shown._repr_html_()
+
+
+@pytest.mark.parametrize("scoring", SCORINGS.values(), ids=SCORINGS)
+def test_rows_of_all_methods_fit_80_columns(scoring, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    errors = np.array([0.123, 0.234, 0.345])
+    results = [
+        MethodResult(m.key, m.label, errors, errors, errors, has_map=m.has_map)
+        for m in METHODS.values()
+    ]
+    lines = str(Comparison(tuple(results), scoring=scoring)).splitlines()
+    assert max(map(len, lines)) <= 80
 
 
 def test_html_of_a_comparison_is_escaped():

@@ -14,8 +14,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import NearestNeighbors
 
-from genmetric import GenerativeMetric
-from genmetric.dask import DaskGenerativeMetric
+from genmetric import EmbeddingAdapter, GenerativeMetric
+from genmetric.dask import DaskEmbeddingAdapter, DaskGenerativeMetric
 from genmetric.datasets import load_iris, load_vehicle
 
 X, Y = load_vehicle(return_X_y=True)
@@ -209,3 +209,23 @@ def test_processes_of_a_cluster():
     ):
         metric = DaskGenerativeMetric(base="pooled").fit(*arrays())
     assert_equal_metrics(metric, GenerativeMetric(base="pooled").fit(X, Y))
+
+
+@pytest.mark.parametrize("parameters", [{}, {"n_components": 5, "normalize": False}], ids=str)
+@pytest.mark.parametrize("make", [arrays, frames])
+def test_the_adapter_equals_fit(make, parameters):
+    x, y = make()
+    adapter = DaskEmbeddingAdapter(random_state=0, **parameters).fit(x, y)
+    whole = EmbeddingAdapter(random_state=0, **parameters).fit(X, Y)
+    assert adapter.best_params_ == whole.best_params_
+    np.testing.assert_allclose(adapter.transform(x).compute(), whole.transform(X), atol=1e-8)
+    queries = pd.DataFrame(X[:3], columns=NAMES) if make is frames else X[:3]
+    distances, _ = adapter.kneighbors(queries, 2)
+    assert distances[:, 0] == pytest.approx(0, abs=1e-9)
+    assert adapter.to_local().merge(whole).n_samples_seen_ == 2 * len(X)
+
+
+def test_the_adapter_needs_two_classes():
+    x, _ = arrays()
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        DaskEmbeddingAdapter().fit(x, da.zeros(len(X), chunks=(CHUNKS,), dtype=int))

@@ -211,7 +211,7 @@ class TestBadFiles:
     def test_not_a_class(self, label, tmp_path, fake_heart):
         X, y = fake_heart
         write_csv(tmp_path / "heart.csv.gz", X, [label, *y[1:]])
-        with pytest.raises(ValueError, match="classes must be the integers|NaN or infinite"):
+        with pytest.raises(ValueError, match=r"classes must be the integers|NaN or infinite"):
             load_heart(data_dir=tmp_path)
 
 

@@ -60,7 +60,7 @@ def small_blocks(monkeypatch):
         PLAIN.replace("\n", "\r"),
         "\ufeff" + PLAIN,
         PLAIN.encode("utf-16"),
-        gzip.compress(PLAIN.encode()),
+        gzip.compress(PLAIN.encode(), mtime=0),
         bz2.compress(PLAIN.encode()),
         pa.compress(PLAIN.encode(), "zstd", asbytes=True),
         '"a","b","y"\n"1","2.5","u"\n"3","4","v"\n',
@@ -327,7 +327,7 @@ def test_batches_are_the_table(tmp_path, kind):
         (b"PAR1 and then nothing", "corrupted Parquet file"),
         (b"ARROW1 and then nothing", "corrupted Arrow file"),
         (b"PK\x03\x04....", "corrupted Excel file"),
-        (gzip.compress(PLAIN.encode() * 9999)[:400], "corrupted gzip file"),
+        (gzip.compress(PLAIN.encode() * 9999, mtime=0)[:400], "corrupted gzip file"),
         ('{"a": 1}\n{"a": \n', "line 2 is not a JSON object"),
         ('{"a": 1}\n[1]\n', "line 2 is not a JSON object"),
         ('{"a": ' + "[" * 100_000, "line 1 is not a JSON object"),
@@ -365,7 +365,7 @@ def test_paths_and_options_that_are_wrong(tmp_path):
 
 @pytest.mark.usefixtures("small_blocks")
 def test_limits_of_rows_and_bytes():
-    bomb = gzip.compress(b"a,b,y\n" + b"1,2,u\n" * 200_000)
+    bomb = gzip.compress(b"a,b,y\n" + b"1,2,u\n" * 200_000, mtime=0)
     assert len(bomb) < 10_000
     with pytest.raises(TableError, match=r"the cells take more than 1\.05 MB \(--memory\)"):
         read(bomb, max_bytes=1 << 20)

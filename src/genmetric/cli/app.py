@@ -39,7 +39,7 @@ EXAMPLES = {
 }
 
 #: Errors of invalid input: one line and exit code 2. Any other error is a bug.
-BAD_INPUT = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
+BAD_INPUT = (ValueError, OSError, ImportError, MemoryError, OverflowError)
 
 #: Different warnings that one command shows.
 MOST_WARNINGS = 8

@@ -198,7 +198,10 @@ def _predictions(
     from genmetric.tables import Target
 
     facts = loaded.metadata.get("target", {"name": None, "task": "classification"})
-    target = Target(**{k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()})
+    known_facts: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
+    }
+    target = Target(**known_facts)
     for i, (frame, rows, columns) in enumerate(loaded.batches(data, options)):
         if i == 0 and not columns and loaded.encoder is not None and not options["quiet"]:
             _suggest_names(loaded.encoder.columns_, frame.columns)

@@ -110,7 +110,7 @@ def fit(data: Path, output: Path, **options: Any) -> None:
         else:
             columns = encoder.feature_columns_
             model = method.fit(features, y, target.task, feature_columns=columns, **settings)
-            counts = Counter(y.tolist())
+            counts = _counted(y, target.task)
         facts = {
             "file": opt.data_name(data),
             "rows": counts.total(),
@@ -180,8 +180,8 @@ def _fit_batches(
         passes.append(counts)
         for frame in read_batches(source, **opt.reading(options)):
             y, present = target.read(frame)
-            counts.update(y.tolist())
             if present.any():
+                counts.update(_counted(y, target.task))
                 yield encoder.transform(frame[present]), y
 
     model = fit_in_batches(
@@ -193,6 +193,13 @@ def _fit_batches(
         **settings,
     )
     return model, passes[0]
+
+
+def _counted(y: Any, task: str) -> Counter[Any]:
+    """Count the classes; of numbers only the number of rows, with the range as keys."""
+    if task == "regression":
+        return Counter({float(y.max()): len(y) - 1}) + Counter([float(y.min())])
+    return Counter(y.tolist())
 
 
 def _target_facts(task: str, counts: Counter[Any]) -> dict[str, Any]:

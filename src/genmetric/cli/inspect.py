@@ -56,9 +56,9 @@ def _facts(model: Model) -> dict[str, Any]:
     except click.UsageError as error:
         return {**found, "metric": str(error.message)}
     sizes = (into.matrix**2).sum(axis=0)
-    numeric = into.columns
+    numeric = set(into.columns)
     if encoder is not None:
-        numeric = [c["name"] for c in encoder.columns_ if c["kind"] == "number"]
+        numeric = {c["name"] for c in encoder.columns_ if c["kind"] == "number"}
     pairs = zip(into.columns, into.feature_names_in, sizes, strict=True)
     units = {c: float(size**-0.5) for c, f, size in pairs if c == f and c in numeric and size > 0}
     return {**found, "features": list(into.feature_names_in), "unit_differences": units}

@@ -114,15 +114,15 @@ def _table(
     values = [DataFrame(rows, columns=found.feature_names) for rows in features]
     if loaded.encoder is not None:
         values = [loaded.encoder.inverse_transform(rows) for rows in features]
-    cells = [{c: [_value(v) for v in frame[c]] for c in columns} for frame in values]
+    cells = [{c: frame[c].to_numpy(object) for c in columns} for frame in values]
     total = parts.sum(axis=1)
     listed = []
     for i, row in enumerate(parts):
-        top = np.argsort(-np.abs(row), kind="stable")[: options["top"]]
-        top = [j for j in top if total[i] > 0 and abs(row[j]) >= SMALLEST_SHARE * total[i]]
+        order = np.argsort(-np.abs(row), kind="stable")[: options["top"]]
+        top = [j for j in order if total[i] > 0 and abs(row[j]) >= SMALLEST_SHARE * total[i]]
         words = [
             f"{columns[j]} {row[j] / total[i]:.0%} "
-            f"({cells[0][columns[j]][i // k]}, {cells[1][columns[j]][i]})"
+            f"({_value(cells[0][columns[j]][i // k])}, {_value(cells[1][columns[j]][i])})"
             for j in top
         ]
         listed.append("; ".join(words) or "equal")

@@ -187,7 +187,8 @@ def compare_metrics(
     _check(found, pairs)
     slow_folds = found.n_splits if n_repeats is None else len(pairs)
     able = [method for method in listed if not _too_large(found, method)]
-    start, done, interrupted, n_jobs = perf_counter(), [], False, effective_n_jobs(n_jobs)
+    done: list[dict[str, Any]] = []
+    start, interrupted, n_jobs = perf_counter(), False, effective_n_jobs(n_jobs)
     try:
         while len(done) < len(pairs):
             folds = range(len(done), min(len(done) + n_jobs, len(pairs)))

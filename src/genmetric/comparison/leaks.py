@@ -96,5 +96,5 @@ def _predicts(x: FloatArray, y: AnyArray, task: Task) -> bool:
         return bool(cross_val_score(tree, x, y, cv=3).mean() > 0.98)
     _, counts = np.unique(y, return_counts=True)
     tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(counts) + 8, random_state=0)
-    error = 1 - float(cross_val_score(tree, x, y, cv=min(3, int(counts.max()))).mean())
+    error = 1 - float(cross_val_score(tree, x, y, cv=min(3, int(counts.min()))).mean())
     return bool(error < 0.05 * (1 - counts.max() / len(y)))

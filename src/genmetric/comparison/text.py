@@ -20,21 +20,11 @@ def comparison_lines(found: Comparison, width: int | None = None) -> list[str]:
     """Return the whole comparison as lines: sizes, warnings, notes, verdict, table, footnote."""
     width = max(width or shutil.get_terminal_size().columns, 40)
 
-    def wrapped(text: str) -> list[str]:
-        return textwrap.wrap(text, width)
-
-    lines = wrapped(_first_line(found))
+    lines = textwrap.wrap(_first_line(found), width)
     for note in [*(f"Warning: {warning}" for warning in found.warnings), *found.notes]:
         lines += textwrap.wrap(note, width, initial_indent="  ", subsequent_indent="    ")
-    return [
-        *lines,
-        "",
-        *wrapped(found.advice),
-        "",
-        *_table(found, width),
-        "",
-        *wrapped(found.footnote),
-    ]
+    lines += ["", *textwrap.wrap(found.advice, width), "", *_table(found, width)]
+    return [*lines, "", *textwrap.wrap(found.footnote, width)] if found.footnote else lines
 
 
 def _first_line(found: Comparison) -> str:
@@ -64,7 +54,7 @@ def _table(found: Comparison, width: int) -> list[str]:
 
 
 def _heads(found: Comparison) -> list[str]:
-    return ["method", f"{found.scoring.label} ± 95% interval", "fit", "predict"]
+    return ["method", f"{found.scoring.label} ± 95%", "fit", "predict"]
 
 
 def _cells(found: Comparison, result: MethodResult) -> list[str]:

@@ -10,11 +10,11 @@ from genmetric.learners.mlkr import MLKR, mlkr_objective
 from genmetric.learners.pairs import PairClassifier
 from genmetric.learners.regression import (
     GenerativeRegressionMetric,
+    GenerativeRegressionMetricCV,
     default_n_slices,
     quantile_edges,
     slice_targets,
 )
-from genmetric.learners.regression_cv import GenerativeRegressionMetricCV
 from genmetric.learners.weights import GaussianMixtureWeights, KernelDensityWeights
 
 __all__ = [

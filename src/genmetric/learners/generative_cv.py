@@ -290,13 +290,14 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         kept = np.flatnonzero(weight)
         classes, codes = encode_classes(labels[kept], type(self).__name__)
         check_priors(template.priors, len(classes))
-        x, basis = _working_coordinates(x[kept])
+        given_x = x[kept]
+        x, basis = _working_coordinates(given_x)
         grid = self._grid(template, len(classes), x.shape[1], self.n_features_in_)
         samples = (x, codes, weight[kept], share[kept])
         with one_blas_thread(), warnings.catch_warnings():
             # The fit of the best candidate emits the warnings about classes, once.
             warnings.simplefilter("ignore", UserWarning)
-            splits = self._splits(labels, weight, groups, rng)
+            splits = self._splits(given_x, labels, weight, groups, rng)
             k = neighbor_numbers(self.n_neighbors, min(len(s.references) for s in splits) - 1)
             scores = self._scores(template, grid, samples, classes, splits, k)
         self._take_scores(grid, scores, k, sum(weight[kept][s.queries].sum() for s in splits))
@@ -364,6 +365,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     def _splits(
         self,
+        x: AnyArray,
         labels: AnyArray,
         weight: FloatArray,
         groups: AnyArray | None,
@@ -385,7 +387,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             references = _draw(rows, int(self.max_references), rng)
         elif hasattr(self.cv, "split"):
             own = None if groups is None else groups[kept]
-            pairs = list(self.cv.split(kept[:, None], labels[kept], own))
+            pairs = list(self.cv.split(x, labels[kept], own))
         else:
             # The indices of given splits refer to all samples.
             place = np.full(len(labels), -1)
@@ -499,12 +501,13 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         by_number = np.array([self.cv_results_[f"test_score_k{number}"] for number in k])
         total = by_number @ self.candidate_weights_
         if self.scoring is None:
-            limits: dict[str, Any] = {
-                "max_queries": self.max_queries,
-                "max_references": self.max_references,
-            }
-            limits |= {"n_jobs": self.n_jobs, "sample_weight": _unless_one(weight)}
-            found = select_n_neighbors(z, codes, k, **limits)
+            found = select_n_neighbors(
+                *(z, codes, k),
+                max_queries=self.max_queries,
+                max_references=self.max_references,
+                n_jobs=self.best_estimator_.n_jobs,
+                sample_weight=_unless_one(weight),
+            )
             total = total - found.errors
         place = int(np.round(total, 12).argmax())
         self.best_score_ = float(by_number[place, self.best_index_])

@@ -70,8 +70,8 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         - ``"random"``: normally distributed entries;
         - an array of shape (n_components, n_features): the factor itself, with its scale.
 
-        All but the array are multiplied by the scale with the lowest leave-one-out error. Without
-        early stopping they are multiplied by twice that scale if the error is lower after 50
+        All but the array are multiplied by the scale with the lowest leave-one-out error, or,
+        without early stopping, by 1.5 or 2 times that scale if the error is lower after 50
         iterations from there.
     early_stopping : bool, default=True
         Whether to select the number of iterations by the error of held-out samples. Fifths of the
@@ -139,7 +139,7 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     weights, so weighted and repeated samples may select different numbers.
 
     **Start.** The objective is not convex, and the minimum found depends on the start. The
-    bandwidth of the kernel is part of L, so the start has a scale. Without early stopping two
+    bandwidth of the kernel is part of L, so the start has a scale. Without early stopping three
     scales are tried for 50 iterations each, and the minimisation runs from the one with the lower
     error.
 
@@ -275,7 +275,7 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             L = L * best_bandwidth_scale(L, x, y, weights)
             if not self.early_stopping:
                 # A kernel that is narrower at the start often leads to a lower minimum.
-                starts = L, 2 * L
+                starts = L, 1.5 * L, 2 * L
                 trials = [islice(lbfgs(evaluate, start, metric, self.tol), 50) for start in starts]
                 L = starts[int(np.argmin([min(value for _, value in trial) for trial in trials]))]
         yield L, evaluate(L)[0]

@@ -367,13 +367,10 @@ class TimesDisplay:
             style = {"linestyle": "", "marker": marker, "color": COLORS[column], "label": title}
             ax.plot(times[:, column], places, markersize=6.5 - column, **style)
         ax.set_xscale("log")
-        low, high = times.min(), times.max()
-        ax.set_xlim(low / 1.8, high * 1.8)
         ax.minorticks_off()
-        ticks = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-        ticks = ticks[(ticks >= low / 1.8) & (ticks <= high * 1.8)]
-        if len(ticks) < 2:
-            ticks = np.array([low, high]) if high > 1.5 * low else np.array([low])
+        # Powers of ten that cover the times.
+        first, last = np.floor(np.log10(times.min())), np.ceil(np.log10(times.max()))
+        ticks = 10.0 ** np.arange(first, last + 1)
         ax.set_xticks(ticks, [duration(t) for t in ticks])
         name_rows(ax, names)
         ax.set_xlabel("time per fold")

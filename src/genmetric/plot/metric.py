@@ -128,8 +128,7 @@ class MetricHeatmapDisplay:
         ax.set_xticks(range(n), names, **({} if max(map(len, names)) <= 3 else upright))
         ax.set_yticks(range(n), names)
         ax.tick_params(length=0, labelsize=9 if n <= 12 else 8)
-        for spine in ax.spines.values():
-            spine.set(visible=True, color=QUIET, linewidth=0.6)
+        ax.spines[:].set(visible=True, color=QUIET, linewidth=0.6)
         bar = ax.figure.colorbar(self.im_, ax=ax, shrink=0.7, pad=0.02)
         bar.outline.set(edgecolor=QUIET, linewidth=0.6)
         title = "Metric of standardized features" if self.standardized else "Metric"
@@ -225,16 +224,7 @@ class SpectrumDisplay:
         _plain_powers(ax.yaxis, float(min(shown[-1], 1.0)), float(max(shown[0], 1.0)))
         ax.axhline(1.0, color=QUIET, linewidth=1, linestyle="--", zorder=0)
         # At the right end: the spectrum is below one there.
-        ax.annotate(
-            "Euclidean",
-            (1, 1),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            fontsize="small",
-        )
+        ax.text(n + 0.5, 1, "Euclidean", ha="right", va="bottom", fontsize="small")
         ticker = import_optional("matplotlib.ticker", "report")
         ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))
         ax.set_xlim(0.5 if n <= 60 else 1, n + 0.5)

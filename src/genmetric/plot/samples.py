@@ -157,8 +157,7 @@ class EmbeddingDisplay:
                 at.set_xlabel(f"outside: {outside:,} distant samples", fontsize="small")
             at.set_xticks([])
             at.set_yticks([])
-            for spine in at.spines.values():
-                spine.set(visible=True, color=QUIET, linewidth=0.6)
+            at.spines[:].set(visible=True, color=QUIET, linewidth=0.6)
             at.set_title(title)
         if len(self.classes) < self.n_rows:
             axes[0].set_ylabel(

@@ -360,24 +360,20 @@ def _contributions(
         "fitted on all samples. Shares sum to 100% and do not depend on units. A share is negative "
         "if correlated columns compensate for the column."
     )
-    values = np.array(list(shares.values()))
-    bars = _draw(
-        (8.4, 1.0 + 0.235 * n),
-        lambda ax: FeatureWeightsDisplay(values, feature_names=list(shares), max_features=n).plot(
-            ax=ax
-        ),
-        "",
-        "Contribution of each column",
+    display = FeatureWeightsDisplay(
+        np.array(list(shares.values())), feature_names=list(shares), max_features=n
     )
+    size = (8.4, 1.0 + 0.235 * n)
+    bars = _draw(size, lambda ax: display.plot(ax=ax), "", "Contribution of each column")
     table = Table(
         ["column", "mean share"],
         [[plain_name(column, width=60), shares[column]] for column in order[:100]],
         formats={"mean share": ".2%"},
         folded="The shares as a table",
     )
-    size = float(np.interp(min(40, len(names)), [2, 8, 40], [4.2, 5.0, 7.6]))
+    side = float(np.interp(min(40, len(names)), [2, 8, 40], [4.2, 5.0, 7.6]))
     heatmap = _draw(
-        (size + 1.0, size),
+        (side + 1.0, side),
         lambda ax: MetricHeatmapDisplay.from_estimator(model, x, feature_names=names, ax=ax),
         "The matrix of the metric, for features in standard deviations: Euclidean distance has ones "
         "on the diagonal and zeros elsewhere. Orange: differences of equal sign in both features "

@@ -51,10 +51,8 @@ class Experiment:
         Methods in the order of the paper.
     figures : mapping of (problem, method) to Figure
         Published values.
-    ranked : mapping of str to tuple of str
-        Methods of each ranking, by its title.
-    paper_ranks : mapping of str to mapping
-        Average ranks of the paper, by the same titles.
+    ranked : mapping of str to mapping of str to float
+        By the title of a ranking, its methods and their average ranks in the paper.
     n_splits : int or None
         Number of splits; ``None`` is that of each dataset.
     only : mapping of str to tuple of str
@@ -68,8 +66,7 @@ class Experiment:
     problems: tuple[str, ...]
     methods: tuple[Method, ...]
     figures: Mapping[tuple[str, str], Figure] = field(default_factory=dict)
-    ranked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    paper_ranks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    ranked: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     n_splits: int | None = None
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     quick: tuple[str, ...] = ("wine", "iris", "vehicle", "ionosphere", "3-normal")
@@ -154,8 +151,6 @@ _SVM_GRID = tuple(
     {"C": 2.0**c, "gamma": 2.0**g} for c, g in product(range(-3, 12, 2), range(-8, 3, 2))
 )
 
-_SIX = ("euclidean", "lmnn", "glm-int", "uni", "lmnn-e", "uni-e")
-_EIGHT = ("euclidean", "lmnn", "glm-int", "uni", "gmm", "kde", "lmnn-e", "uni-e")
 _OF_EIGHT = _SMALL | {
     "kde": InMetric("kde", "M^KDE", "kde", (({}, _generative("kde")),)),
     "gmm": InMetric("gmm", "M^GMM", "gmm", (({}, _generative("gmm")),)),
@@ -178,17 +173,15 @@ _EXPERIMENTS = (
             Estimators("svm", "RBF-SVM", "svm", SVC(), _SVM_GRID),
         ),
         figures=paper.SMALL,
-        ranked={"six methods": _SIX},
-        paper_ranks={"six methods": paper.RANKS_SIX},
+        ranked={"six methods": paper.RANKS_SIX},
     ),
     Experiment(
         name="density",
         title="Error of density-weighted combinations, in %",
         problems=SMALL,
-        methods=tuple(_OF_EIGHT[name] for name in _EIGHT),
+        methods=tuple(_OF_EIGHT[name] for name in paper.RANKS_EIGHT),
         figures=paper.SMALL,
-        ranked={"eight methods": _EIGHT},
-        paper_ranks={"eight methods": paper.RANKS_EIGHT},
+        ranked={"eight methods": paper.RANKS_EIGHT},
     ),
     Experiment(
         name="large",

@@ -17,13 +17,7 @@ from genmetric._text import did_you_mean, import_optional
 from genmetric.files import write_atomically
 from genmetric.report import Cell, Picture, Table, write_page
 from genmetric.reproduction.experiments import EXPERIMENTS, Experiment
-from genmetric.reproduction.isomap import (
-    digit_images,
-    draw_embeddings,
-    embed,
-    embedding_scores,
-    metric_spaces,
-)
+from genmetric.reproduction.isomap import isomap_table
 from genmetric.reproduction.names import TABLES
 from genmetric.reproduction.problems import PROBLEMS, load_problem
 from genmetric.reproduction.ranks import Ranking, critical_difference_diagram
@@ -214,19 +208,6 @@ def _write(path: Path, content: bytes) -> None:
     """Write a file completely or not at all."""
     with write_atomically(path) as file:
         file.write(content)
-
-
-def isomap_table(data_dir: str | None = None, n_each: int = 400) -> tuple[Table, Any]:
-    """Make the paper's Isomap figure, and a table of its scores."""
-    images = digit_images(data_dir=data_dir, n_each=n_each)
-    y = images.shown[1]
-    planes, rows = embed(metric_spaces(images)), []
-    for name, plane in planes.items():
-        error, silhouette = embedding_scores(plane, y)
-        rows.append([name, f"{100 * error:.1f}", f"{silhouette:.3f}"])
-    note = f"{len(y)} images of the digits 3, 5 and 9 at 7 x 7 pixels, from {images.source}."
-    columns = ["metric", "1-NN error in the plane, %", "silhouette"]
-    return Table(columns, rows, "Isomap in learned metrics", note), draw_embeddings(planes, y)
 
 
 def write_html(

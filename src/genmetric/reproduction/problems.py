@@ -130,14 +130,11 @@ PROBLEMS: dict[str, Problem] = {
     problem.name: problem
     for problem in (
         Problem("3-normal", "3-Normal", "three_normal"),
-        Problem("wine", "Wine", "wine"),
-        Problem("iris", "Iris", "iris"),
-        Problem("heart", "Heart", "heart"),
-        Problem("vehicle", "Vehicle", "vehicle"),
-        Problem("ionosphere", "Ionosphere", "ionosphere"),
-        Problem("image", "Image", "image"),
-        Problem("german", "German", "german"),
         Problem("2-normal", "2-Normal", "two_normal"),
+        *(
+            Problem(title.lower(), title, title.lower())
+            for title in ("Wine", "Iris", "Heart", "Vehicle", "Ionosphere", "Image", "German")
+        ),
         *(
             Problem(f"mnist-{d}", f"MNIST-{d}", "mnist", n_components=d, **_MNIST)
             for d in (40, 60, 164)

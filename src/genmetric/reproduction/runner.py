@@ -13,13 +13,13 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from joblib import Parallel, delayed, parallel_config
 
-import genmetric
 from genmetric._parallel import one_blas_thread
 from genmetric.reproduction.experiments import Experiment, protocol
 from genmetric.reproduction.methods import Fits, Method
@@ -70,11 +70,11 @@ def append_scores(path: str | os.PathLike[str], scores: Iterable[Score]) -> None
 @lru_cache(maxsize=1)
 def code_version() -> str:
     """Return the version of genmetric and a hash of the source that scores depend on."""
-    root, digest = Path(genmetric.__file__).parent, hashlib.sha256()
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         if path.relative_to(root).parts[0] not in ("cli", "plot", "report", "tables", "comparison"):
             digest.update(path.read_bytes())
-    return f"{genmetric.__version__}+{digest.hexdigest()[:8]}"
+    return f"{version('genmetric')}+{digest.hexdigest()[:8]}"
 
 
 class Task(NamedTuple):

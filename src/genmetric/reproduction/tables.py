@@ -18,13 +18,7 @@ from genmetric.reproduction.experiments import Experiment, protocol
 from genmetric.reproduction.methods import Method
 from genmetric.reproduction.paper import Figure
 from genmetric.reproduction.problems import PROBLEMS
-from genmetric.reproduction.ranks import (
-    Ranking,
-    joint_test,
-    mark,
-    mean_and_error,
-    rank_methods,
-)
+from genmetric.reproduction.ranks import Ranking, joint_test, mark, mean_and_error, rank_methods
 from genmetric.reproduction.runner import Key, Score
 
 #: Text of the marks.
@@ -157,10 +151,10 @@ def _main_table(results: Results) -> Table:
         cells = [results.cells.get((problem, method.name)) for problem in results.problems]
         row = [method.title, *(_cell_text(cell, digits) for cell in cells)]
         for title, ranking in rankings.items():
-            ours = dict(zip(experiment.ranked[title], ranking.ranks, strict=True))
-            printed = experiment.paper_ranks[title].get(method.name)
-            text = f"{ours[method.name]:.2f} [{printed:.2f}]" if printed is not None else ""
-            row.append(text)
+            printed = experiment.ranked[title]
+            ours = dict(zip(printed, ranking.ranks, strict=True))
+            name = method.name
+            row.append(f"{ours[name]:.2f} [{printed[name]:.2f}]" if name in printed else "")
         rows.append(row)
     note = f"{LEGEND} Splits: {_splits_text(results)}."
     return Table(columns, rows, experiment.title, note)
