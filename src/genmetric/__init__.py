@@ -68,13 +68,13 @@ _MODULES = {
     "comparison",
     "dask",
     "datasets",
-    "experimental",
     "files",
     "inspection",
     "metrics",
     "onnx",
     "plot",
     "report",
+    "tables",
 }
 
 __all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605
