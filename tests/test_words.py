@@ -58,7 +58,7 @@ ROWS = {
 TABLES = (
     "src/genmetric/tables",
     "src/genmetric/cli",
-    "src/genmetric/comparison/_result.py",
+    "src/genmetric/comparison",
     "src/genmetric/plot",
     "src/genmetric/report",
     "src/genmetric/reproduction",
@@ -78,7 +78,7 @@ SYMBOLS = {
 }
 PAPER = (
     "src/genmetric/reproduction",
-    "src/genmetric/comparison/_methods.py",
+    "src/genmetric/comparison",
     "docs/equations.md",
     "docs/results",
     "tests",

@@ -167,6 +167,14 @@ def load(
         If the file is damaged, too large, not a model file, or contains types that are not trusted.
     OSError
         If the file cannot be read.
+
+    Examples
+    --------
+    >>> import genmetric
+    >>> path = getfixture("tmp_path") / "metric.skops"
+    >>> genmetric.save(genmetric.GenerativeMetric(shrinkage=0.5), path)
+    >>> genmetric.load(path)
+    GenerativeMetric(shrinkage=0.5)
     """
     sio = import_optional("skops.io", "files")
     name = os.fspath(path)

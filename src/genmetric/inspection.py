@@ -223,7 +223,18 @@ class LinearMap:
         return np.asarray(self.matrix.T @ self.matrix)
 
     def prepare(self, X: Any) -> FloatArray:
-        """Turn input samples into the features of the map, shape (n_samples, n_features)."""
+        """Turn input samples into the features of the map.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_columns)
+            Samples, as the whole pipeline accepts them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Features.
+        """
         for step in self.preprocessing:
             X = _apply(step, X)
         features = check_array(X, dtype=np.float64)
@@ -234,11 +245,33 @@ class LinearMap:
         return np.asarray(features)
 
     def map_features(self, features: FloatArray) -> FloatArray:
-        """Apply the matrix to features that :meth:`prepare` returned."""
+        """Apply the matrix to features that :meth:`prepare` returned.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Samples in the learned space.
+        """
         return np.asarray((features - self.center) @ self.matrix.T + self.image)
 
     def transform(self, X: Any) -> FloatArray:
-        """Map input samples to the learned space, shape (n_samples, n_components)."""
+        """Map input samples to the learned space.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_columns)
+            Samples, as the whole pipeline accepts them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Samples in the learned space.
+        """
         return self.map_features(self.prepare(X))
 
 
@@ -794,6 +827,18 @@ def nearest_in_batches(
     -------
     NeighborExplanation
         Distances, indices, contributions and names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.inspection import linear_map, nearest_in_batches
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> into = linear_map(GenerativeMetric().fit(X, y))
+    >>> batches = ((part, None) for part in np.array_split(X, 3))
+    >>> nearest_in_batches(into, X[:2], batches, n_neighbors=3, first_query=0).indices.shape
+    (2, 3)
     """
     check_count(n_neighbors, "n_neighbors")
     (n, d), every = queries.shape, np.arange(len(queries))

@@ -147,8 +147,8 @@ def test_numbers_that_measure_the_class_are_not_subjects():
     found = compare_metrics(frame, target="old", **QUICK)
     assert found.feature_names == ("age", "x")
     assert len(found.warnings) == 1
-    assert found.warnings[0].startswith("the column 'age' alone predicts almost everything. If it")
-    assert str(found).splitlines()[1].startswith("  Warning: the column 'age' alone")
+    assert found.warnings[0].startswith("the single column 'age' predicts almost everything. If it")
+    assert str(found).splitlines()[1].startswith("  Warning: the single column 'age'")
 
 
 def test_copies_and_perfect_results_are_warned_of(rng):

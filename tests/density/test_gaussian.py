@@ -323,7 +323,7 @@ class TestSmallClasses:
         np.testing.assert_allclose(np.trace(found, axis1=1, axis2=2) / 20, expected, rtol=0.03)
         assert np.abs(found[:, ~np.eye(20, dtype=bool)]).max() < 0.1
 
-    def test_large_classes_and_too_few_samples_are_left_alone(self, rng):
+    def test_large_classes_and_too_few_samples_keep_their_own(self, rng):
         X, codes = rng.normal(size=(75, 4)), np.repeat(np.arange(6), [3, 2, 9, 10, 20, 31])
         found = covariances_of(X, codes, stand_in=np.eye(4))
         expected = [ledoit_wolf(X[codes == c])[0] for c in range(6)]

@@ -84,11 +84,37 @@ class Scoring:
         return 1 - value if self.function.endswith("score") else value
 
     def score(self, loss: Any) -> Any:
-        """Convert a loss to a score."""
+        """Convert losses to scores.
+
+        Parameters
+        ----------
+        loss : float or ndarray
+            Losses; lower is better.
+
+        Returns
+        -------
+        float or ndarray
+            Scores: ``1 - loss`` if a higher score is better, else the loss.
+        """
         return 1 - loss if self.greater_is_better else loss
 
     def text(self, loss: float, margin: float = float("nan"), *, digits: int = 1) -> str:
-        """Write the score of a loss, and a margin if there is one: "17.3% ± 2.1"."""
+        """Write the score of a loss, and a margin if there is one: "17.3% ± 2.1".
+
+        Parameters
+        ----------
+        loss : float
+            The loss.
+        margin : float, default=nan
+            Half of an interval; NaN shows none.
+        digits : int, default=1
+            Digits after the point of a percentage.
+
+        Returns
+        -------
+        str
+            The score.
+        """
         unit, form, sign = (100, f".{digits}f", "%") if self.percent else (1, ".3f", "")
         form = ".4g" if self.key == "mae" else form
         text = f"{unit * self.score(loss):{form}}{sign}"

@@ -109,6 +109,13 @@ class Picture:
         Text below the figure.
     alt : str, default=""
         Description for readers who cannot see the figure; the caption by default.
+
+    Examples
+    --------
+    >>> from genmetric.report import Picture
+    >>> from matplotlib.figure import Figure
+    >>> Picture(Figure(), caption="Weights of the features").alt
+    ''
     """
 
     figure: Any

@@ -154,7 +154,7 @@ def read_batches(
     columns: Sequence[str] | None = None,
     **options: Any,
 ) -> Iterator[Any]:
-    """Read a table in batches, in bounded memory.
+    r"""Read a table in batches, in bounded memory.
 
     Parameters
     ----------
@@ -172,6 +172,12 @@ def read_batches(
     pandas.DataFrame
         Rows in the order of the file. Cells of text files are text, as a fitted
         :class:`~genmetric.tables.TableEncoder` reads them.
+
+    Examples
+    --------
+    >>> from genmetric.tables import read_batches
+    >>> [len(frame) for frame in read_batches(b"size,kind\n1,a\n2,b\n3,a\n", 2)]
+    [2, 1]
     """
     table = _Table(source, **options)
     for whole, _ in table.frames(columns):
@@ -182,7 +188,7 @@ def read_batches(
 
 
 def row_label(frame: Any, position: int) -> str:
-    """Name a row of a frame for messages.
+    r"""Name a row of a frame for messages.
 
     Parameters
     ----------
@@ -195,6 +201,12 @@ def row_label(frame: Any, position: int) -> str:
     -------
     str
         Such as "line 57", or "row 55" if the line is not known.
+
+    Examples
+    --------
+    >>> from genmetric.tables import read_table, row_label
+    >>> row_label(read_table(b"size,kind\n1,a\n2,b\n"), 1)
+    'line 3'
     """
     row = frame.index[position]
     first = frame.attrs.get("first_line")

@@ -26,7 +26,7 @@ TINY_CLASS = 3
 
 @dataclass(frozen=True)
 class Target:
-    """What is predicted.
+    r"""What is predicted.
 
     Attributes
     ----------
@@ -48,6 +48,13 @@ class Target:
         Other spellings of classes, such as "Yes" for "yes".
     na_values : tuple of str
         Texts that stand for a missing value, in addition to the usual ones.
+
+    Examples
+    --------
+    >>> from genmetric.tables import read_table, split_target
+    >>> frame = read_table(b"size,kind\n1,a\n2,b\n3,a\n4,b\n")
+    >>> split_target(frame, "kind")[2].classes
+    ('a', 'b')
     """
 
     name: str
