@@ -19,7 +19,11 @@ MODULES = ("comparison", "datasets", "inspection", "metrics", "plot", "report", 
 CODES = {"GL08", "SS01", "PR01", "PR02", "PR03", "PR04", "PR07", "RT01", "RT03"}
 
 #: Estimators whose parameters are those of another one, and say so.
-AS_ANOTHER = {"genmetric.GenerativeMetricCV", "genmetric.dask.DaskGenerativeMetric"}
+AS_ANOTHER = {
+    "genmetric.GenerativeMetricCV",
+    "genmetric.dask.DaskEmbeddingAdapter",
+    "genmetric.dask.DaskGenerativeMetric",
+}
 
 
 def public_names():

@@ -223,7 +223,18 @@ class LinearMap:
         return np.asarray(self.matrix.T @ self.matrix)
 
     def prepare(self, X: Any) -> FloatArray:
-        """Turn input samples into the features of the map, shape (n_samples, n_features)."""
+        """Turn input samples into the features of the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_input_features)
+            Samples, in the form the estimator was fitted on.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The features that the matrix applies to.
+        """
         for step in self.preprocessing:
             X = _apply(step, X)
         features = check_array(X, dtype=np.float64)
@@ -234,11 +245,33 @@ class LinearMap:
         return np.asarray(features)
 
     def map_features(self, features: FloatArray) -> FloatArray:
-        """Apply the matrix to features that :meth:`prepare` returned."""
+        """Apply the matrix to features that :meth:`prepare` returned.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features)
+            Prepared samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Samples in the learned space.
+        """
         return np.asarray((features - self.center) @ self.matrix.T + self.image)
 
     def transform(self, X: Any) -> FloatArray:
-        """Map input samples to the learned space, shape (n_samples, n_components)."""
+        """Map input samples to the learned space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_input_features)
+            Samples, in the form the estimator was fitted on.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Samples whose Euclidean distances are those of the metric.
+        """
         return self.map_features(self.prepare(X))
 
 
@@ -794,6 +827,17 @@ def nearest_in_batches(
     -------
     NeighborExplanation
         Distances, indices, contributions and names.
+
+    Examples
+    --------
+    >>> from genmetric import GenerativeMetric
+    >>> from genmetric.inspection import linear_map, nearest_in_batches
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> into = linear_map(GenerativeMetric().fit(X, y))
+    >>> batches = [(X[:75], None), (X[75:], None)]
+    >>> nearest_in_batches(into, X[:2], batches, n_neighbors=1, first_query=0).indices.shape
+    (2, 1)
     """
     check_count(n_neighbors, "n_neighbors")
     (n, d), every = queries.shape, np.arange(len(queries))

@@ -33,7 +33,7 @@ Pairs = list[tuple[IntArray, IntArray]]
 class ComparisonInterrupted(KeyboardInterrupt):
     """The comparison was interrupted after at least one fold.
 
-    Attributes
+    Parameters
     ----------
     comparison : Comparison
         The results of the folds that had finished.

@@ -67,7 +67,7 @@ def leak_warnings(found: Comparison) -> list[str]:
         return warnings
     columns = getattr(found.encoder, "feature_columns_", np.asarray(found.feature_names))
     warnings += [
-        f"the column {name!r} alone predicts almost everything. If it is known only after the "
+        f"the single column {name!r} predicts almost everything. If it is known only after the "
         f"target, or is another form of it, leave it out (--drop {name})."
         for name in dict.fromkeys(columns.tolist())
         if _predicts(features[:, columns == name], found.y, found.task)

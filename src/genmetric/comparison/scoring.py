@@ -84,11 +84,37 @@ class Scoring:
         return 1 - value if self.function.endswith("score") else value
 
     def score(self, loss: Any) -> Any:
-        """Convert a loss to a score."""
+        """Convert a loss to a score.
+
+        Parameters
+        ----------
+        loss : float or ndarray
+            Loss, smaller is better.
+
+        Returns
+        -------
+        float or ndarray
+            The score as people read it.
+        """
         return 1 - loss if self.greater_is_better else loss
 
     def text(self, loss: float, margin: float = float("nan"), *, digits: int = 1) -> str:
-        """Write the score of a loss, and a margin if there is one: "17.3% ± 2.1"."""
+        """Write the score of a loss, and a margin if there is one: "17.3% ± 2.1".
+
+        Parameters
+        ----------
+        loss : float
+            Loss.
+        margin : float, default=nan
+            Half of the interval of the loss.
+        digits : int, default=1
+            Digits after the point of a percentage.
+
+        Returns
+        -------
+        str
+            Text.
+        """
         unit, form, sign = (100, f".{digits}f", "%") if self.percent else (1, ".3f", "")
         form = ".4g" if self.key == "mae" else form
         text = f"{unit * self.score(loss):{form}}{sign}"

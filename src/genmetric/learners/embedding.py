@@ -297,8 +297,8 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         """Update the map with more samples, also of new classes.
 
         Available without a `metric`, and if `metric` has ``partial_fit``. The first call, and a
-        call after `fit` or `fit_batches`, starts from nothing. Parameters are selected anew in each
-        call; `fit_batches` selects them once.
+        call after `fit` or `fit_batches`, starts from nothing. Each call selects the parameters
+        again; `fit_batches` selects them once.
 
         Parameters
         ----------

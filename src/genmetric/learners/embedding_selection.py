@@ -138,7 +138,7 @@ class EmbeddingStatistics:
         beyond = np.cumsum(np.minimum(counts, most)[order]) > MAX_SAMPLES
         limit = int(hashes[order][beyond].min(initial=self.limit))
         rows = np.flatnonzero((hashes < limit)[codes])
-        # Of each class, the samples with the smallest hashes.
+        # The samples with the smallest hashes of each class.
         rows = rows[np.lexsort((row_hashes(self.samples, rows), codes[rows]))]
         first = np.r_[0, np.flatnonzero(np.diff(codes[rows])) + 1]
         rank = np.arange(len(rows)) - np.repeat(first, np.diff(np.r_[first, len(rows)]))

@@ -758,11 +758,11 @@ def _candidate_factors(
         return (*(params[name] for name in names), params["interpolation"] > 0)
 
     for shared, members in groupby(grid, setting):
-        alone = by_density and shared[-1]
-        if not alone:
+        separate = by_density and shared[-1]
+        if not separate:
             coordinates, mean = _candidate_average(template, shared, samples, split)
         for params in members:
-            if alone:
+            if separate:
                 own = {**params, "n_components": None, "preprocessor": None}
                 metric = clone(template).set_params(**own)
                 factor = metric.fit(x[rows], codes[rows], _unless_one(weight[rows])).components_

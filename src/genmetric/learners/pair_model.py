@@ -52,7 +52,7 @@ def fit_pair_models(
     """Fit candidates: plain cosine is number 0, then come models with more and more shrinkage.
 
     Vectors are scaled to unit length, centred, whitened by the shrunk covariance within entities
-    and scaled again. Then both covariances are estimated anew.
+    and scaled again. Then both covariances are estimated again.
     """
     plain = PairModel(normalize, None, None, None, None)
     chunks = row_chunks(len(x), 24 * x.shape[1], budget=2**23)

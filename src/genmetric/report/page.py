@@ -32,7 +32,7 @@ from genmetric.plot.palette import COLORS, DIRECTIONS
 class Cell(NamedTuple):
     """A cell of a table with a meaning.
 
-    Attributes
+    Parameters
     ----------
     value : object
         Value to show: a number, text, or None for an empty cell.
@@ -109,6 +109,12 @@ class Picture:
         Text below the figure.
     alt : str, default=""
         Description for readers who cannot see the figure; the caption by default.
+
+    Examples
+    --------
+    >>> from genmetric.report import Picture
+    >>> Picture(None, "Errors").caption
+    'Errors'
     """
 
     figure: Any
