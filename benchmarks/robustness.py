@@ -89,7 +89,7 @@ def data_dir():
 def load(name):
     """Return samples and labels, or None if the set is not available here."""
     if name.startswith("embeddings-"):
-        path = Path(data_dir()) / "embeddings_sections.npz"
+        path = Path(data_dir() or "data") / "embeddings_sections.npz"
         if not path.exists():
             return None
         with np.load(path) as arrays:

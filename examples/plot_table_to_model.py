@@ -23,6 +23,8 @@ from sklearn.model_selection import train_test_split
 import genmetric
 from genmetric.datasets import load_vehicle
 from genmetric.inspection import feature_contributions
+from genmetric.plot import ComparisonDisplay
+from genmetric.report import write_report
 
 rng = np.random.default_rng(0)
 data = load_vehicle()
@@ -42,18 +44,18 @@ train.head()
 # learned from the test samples. In a notebook the result is displayed as a table with the
 # recommendation.
 
-methods = ["majority", "euclidean", "standardised", "lda", "uniform", "logistic"]
+methods = ["majority", "euclidean", "standardized", "lda", "generative", "logistic"]
 found = genmetric.compare_metrics(train, target="vehicle", methods=methods, title="vehicles")
 found  # noqa: B018
 
 # %%
 # The same numbers as a DataFrame, and as a figure:
 
-found.to_frame()[["label", "error", "standard_error", "fit_seconds"]]
+found.to_frame()
 
 # %%
 
-display = found.plot()
+display = ComparisonDisplay.from_comparison(found)
 
 # %%
 # The report
@@ -61,7 +63,7 @@ display = found.plot()
 # One self-contained HTML file with all figures, the confusion matrix and a summary of the columns.
 
 folder = Path(tempfile.mkdtemp())
-report = found.report(folder / "vehicles.html")
+report = write_report(found, folder / "vehicles.html")
 print(f"{report.name}: {report.stat().st_size / 1000:.0f} kB")
 
 # %%
@@ -83,9 +85,9 @@ pd.Series(shares).sort_values(key=np.abs, ascending=False).head(8).round(3)
 # %%
 # Save and load
 # -------------
-# A model file holds numbers and strings only; loading it runs no code from the file.
+# A model file is an archive of skops; loading it runs no code from the file.
 
-path = folder / "vehicles.gm"
+path = folder / "vehicles.skops"
 genmetric.save(model, path)
 loaded = genmetric.load(path)
 same = loaded.predict(test.drop(columns="vehicle")) == model.predict(test.drop(columns="vehicle"))
