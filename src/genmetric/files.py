@@ -25,6 +25,7 @@ __all__ = ["TRUSTED_TYPES", "ModelFileError", "export_map", "load", "save"]
 #: Types of genmetric that a model file may contain, for ``skops.io.load(path, trusted=...)``. Other
 #: types are those of scikit-learn and NumPy that skops trusts itself.
 TRUSTED_TYPES = [
+    "numpy.dtype",
     *(
         f"genmetric.density.{name}"
         for name in (
@@ -51,7 +52,7 @@ TRUSTED_TYPES = [
             "pair_model.PairModel",
             "pairs.PairClassifier",
             "regression.GenerativeRegressionMetric",
-            "regression_cv.GenerativeRegressionMetricCV",
+            "regression.GenerativeRegressionMetricCV",
             "streaming.ClassStream",
             "streaming.Reservoir",
             "weights.GaussianMixtureWeights",
@@ -172,9 +173,9 @@ def load(
     --------
     >>> import genmetric
     >>> path = getfixture("tmp_path") / "metric.skops"
-    >>> genmetric.save(genmetric.GenerativeMetric(shrinkage=0.5), path)
+    >>> genmetric.save(genmetric.GenerativeMetric(shrinkage=0.2), path)
     >>> genmetric.load(path)
-    GenerativeMetric(shrinkage=0.5)
+    GenerativeMetric(shrinkage=0.2)
     """
     sio = import_optional("skops.io", "files")
     name = os.fspath(path)

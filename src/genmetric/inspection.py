@@ -227,13 +227,13 @@ class LinearMap:
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_columns)
-            Samples, as the whole pipeline accepts them.
+        X : array-like of shape (n_samples, n_input_features)
+            Samples, in the form the estimator was fitted on.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Features.
+            The features that the matrix applies to.
         """
         for step in self.preprocessing:
             X = _apply(step, X)
@@ -250,7 +250,7 @@ class LinearMap:
         Parameters
         ----------
         features : ndarray of shape (n_samples, n_features)
-            Features.
+            Prepared samples.
 
         Returns
         -------
@@ -264,13 +264,13 @@ class LinearMap:
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_columns)
-            Samples, as the whole pipeline accepts them.
+        X : array-like of shape (n_samples, n_input_features)
+            Samples, in the form the estimator was fitted on.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            Samples in the learned space.
+            Samples whose Euclidean distances are those of the metric.
         """
         return self.map_features(self.prepare(X))
 
@@ -830,15 +830,14 @@ def nearest_in_batches(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from genmetric import GenerativeMetric
     >>> from genmetric.inspection import linear_map, nearest_in_batches
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> into = linear_map(GenerativeMetric().fit(X, y))
-    >>> batches = ((part, None) for part in np.array_split(X, 3))
-    >>> nearest_in_batches(into, X[:2], batches, n_neighbors=3, first_query=0).indices.shape
-    (2, 3)
+    >>> batches = [(X[:75], None), (X[75:], None)]
+    >>> nearest_in_batches(into, X[:2], batches, n_neighbors=1, first_query=0).indices.shape
+    (2, 1)
     """
     check_count(n_neighbors, "n_neighbors")
     (n, d), every = queries.shape, np.arange(len(queries))

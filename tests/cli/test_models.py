@@ -79,13 +79,7 @@ def test_output_format_follows_the_file_name(genmetric, wine, model, tmp_path, n
 def methods():
     from genmetric.comparison import METHODS
 
-    unsaved = pytest.mark.xfail(strict=True, reason="LocalMetricClassifier keeps a numpy.dtype")
-    return [
-        pytest.param(m.key, task, marks=[unsaved] if m.key == "local" else [])
-        for m in METHODS.values()
-        if m.distance
-        for task in m.tasks
-    ]
+    return [(m.key, task) for m in METHODS.values() if m.distance for task in m.tasks]
 
 
 @pytest.mark.parametrize(("method", "task"), methods())

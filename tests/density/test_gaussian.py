@@ -323,7 +323,7 @@ class TestSmallClasses:
         np.testing.assert_allclose(np.trace(found, axis1=1, axis2=2) / 20, expected, rtol=0.03)
         assert np.abs(found[:, ~np.eye(20, dtype=bool)]).max() < 0.1
 
-    def test_large_classes_and_too_few_samples_keep_their_own(self, rng):
+    def test_large_classes_and_too_few_samples_do_not_share(self, rng):
         X, codes = rng.normal(size=(75, 4)), np.repeat(np.arange(6), [3, 2, 9, 10, 20, 31])
         found = covariances_of(X, codes, stand_in=np.eye(4))
         expected = [ledoit_wolf(X[codes == c])[0] for c in range(6)]
@@ -331,8 +331,8 @@ class TestSmallClasses:
         assert (np.abs(found[:3] - expected[:3]).max(axis=(1, 2)) > 1e-3).all()
         for n_classes, shares in ((19, False), (20, True)):
             stats, found = self.fit(rng, n_classes, 3, np.ones(20))
-            alone = fit_gaussians(stats).covariances
-            assert np.allclose(found, alone) != shares
+            own = fit_gaussians(stats).covariances
+            assert np.allclose(found, own) != shares
 
 
 # Models of any kind

@@ -12,7 +12,6 @@ import skops.io
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.decomposition import PCA
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -43,7 +42,6 @@ ESTIMATORS = [
     make_pipeline(StandardScaler(), GenerativeMetric(), KNeighborsClassifier()),
     make_pipeline(PCA(2), LogisticRegression()),
     make_pipeline(ColumnTransformer([("hot", OneHotEncoder(), [0])]), LogisticRegression()),
-    HistGradientBoostingClassifier(max_iter=3),
 ]
 REGRESSORS = [
     genmetric.GenerativeRegressionMetric(),
@@ -126,7 +124,7 @@ def test_trusted_types_exist_and_are_enough_for_skops(tmp_path):
 def test_functions_and_classes_are_not_saved(tmp_path):
     path = tmp_path / "model"
     with pytest.raises(TypeError, match="estimators of genmetric and scikit-learn; got"):
-        save(make_pipeline(FunctionTransformer(np.log1p), GenerativeMetric()), path)
+        save(make_pipeline(FunctionTransformer(os.getcwd), GenerativeMetric()), path)
     with pytest.raises(TypeError, match="a class, not an instance"):
         save(GenerativeMetric, path)
     assert not path.exists()

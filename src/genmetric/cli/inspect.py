@@ -108,7 +108,7 @@ def _contributions(found: dict[str, Any], top: int | None) -> list[str]:
     for name, share in shares[:top]:
         bar = ("#" if share > 0 else "-") * round(20 * abs(share) / largest)
         unit = found["unit_differences"].get(name)
-        note = f"  a difference of {unit:.3g} is a distance of 1" if unit else ""
-        lines.append(f"  {name[:40]:<{width}}  {share:6.1%}  {bar:<20}{note}".rstrip())
+        reach = f"  a difference of {unit:.3g} is a distance of 1" if unit else ""
+        lines.append(f"  {name[:40]:<{width}}  {share:6.1%}  {bar:<20}{reach}".rstrip())
     more = len(shares) - len(shares[:top])
     return lines + ([f"  and {more} more (--all)"] if more else [])

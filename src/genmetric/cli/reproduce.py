@@ -42,7 +42,7 @@ def _words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
 @opt.flag("--quick", "Run two splits of a few datasets, which takes minutes.")
 @opt.option("--data-dir", "Directory with heart.csv.gz and mnist.npz.", type=DIRECTORY)
 @opt.flag("--no-run", "Write the tables from stored scores without computing.")
-def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any) -> None:
+def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any) -> int:
     """Recompute the tables of the paper and show them next to the published values.
 
     TABLE is small, large, nonlinear, density, clustering, timing, isomap or all. Every score is
@@ -60,11 +60,14 @@ def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any)
     try:
         with progress_bar("reproduce") as advance:
             compute = not no_run
-            written = run_tables(names, output=output, compute=compute, progress=advance, **options)
+            written, n_failed = run_tables(
+                names, output=output, compute=compute, progress=advance, **options
+            )
     except KeyboardInterrupt:
         remark(f"Stopped. {output} has the scores so far; run the command again to continue.")
         raise
     say("Written: " + ", ".join(str(path) for path in written))
+    return 1 if n_failed else 0
 
 
 @click.command()

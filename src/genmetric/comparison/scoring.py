@@ -84,17 +84,17 @@ class Scoring:
         return 1 - value if self.function.endswith("score") else value
 
     def score(self, loss: Any) -> Any:
-        """Convert losses to scores.
+        """Convert a loss to a score.
 
         Parameters
         ----------
         loss : float or ndarray
-            Losses; lower is better.
+            Loss, smaller is better.
 
         Returns
         -------
         float or ndarray
-            Scores: ``1 - loss`` if a higher score is better, else the loss.
+            The score as people read it.
         """
         return 1 - loss if self.greater_is_better else loss
 
@@ -104,16 +104,16 @@ class Scoring:
         Parameters
         ----------
         loss : float
-            The loss.
+            Loss.
         margin : float, default=nan
-            Half of an interval; NaN shows none.
+            Half of the interval of the loss.
         digits : int, default=1
             Digits after the point of a percentage.
 
         Returns
         -------
         str
-            The score.
+            Text.
         """
         unit, form, sign = (100, f".{digits}f", "%") if self.percent else (1, ".3f", "")
         form = ".4g" if self.key == "mae" else form

@@ -32,7 +32,7 @@ from genmetric.plot.palette import COLORS, DIRECTIONS
 class Cell(NamedTuple):
     """A cell of a table with a meaning.
 
-    Attributes
+    Parameters
     ----------
     value : object
         Value to show: a number, text, or None for an empty cell.
@@ -113,9 +113,8 @@ class Picture:
     Examples
     --------
     >>> from genmetric.report import Picture
-    >>> from matplotlib.figure import Figure
-    >>> Picture(Figure(), caption="Weights of the features").alt
-    ''
+    >>> Picture(None, "Errors").caption
+    'Errors'
     """
 
     figure: Any
