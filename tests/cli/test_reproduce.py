@@ -12,12 +12,24 @@ def test_a_part_of_a_table_end_to_end(genmetric, tmp_path):
     words += ["--splits", 2, "--output", tmp_path / "study", "--jobs", 1]
     done = genmetric(*words)
     assert done.code == 0, done.err
-    assert "iris" in done.out
+    assert "M^UNI" in done.out
+    assert f"Written: {tmp_path}" in done.out
     lines = (tmp_path / "study" / "scores.jsonl").read_text().splitlines()
     found = {(score["method"], score["split"]) for score in map(json.loads, lines)}
     assert found == {(method, split) for method in ("euclidean", "uni") for split in (0, 1)}
     assert genmetric(*words, "--no-run").code == 0
     assert (tmp_path / "study" / "scores.jsonl").read_text().splitlines() == lines
+
+
+def test_missing_datasets_and_failures_are_reported(genmetric, tmp_path, monkeypatch):
+    def run_tables(*_, progress, **__):
+        progress("heart is left out: no file", 0.0)
+        progress("iris, lda, split 0", 0.5)
+        return [tmp_path / "small.md"], 1
+
+    monkeypatch.setattr("genmetric.reproduction.pages.run_tables", run_tables)
+    done = genmetric("reproduce", "small", "--output", tmp_path)
+    assert (done.code, done.err) == (1, "heart is left out: no file\n")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from genmetric._text import import_optional
 from genmetric.cli import options as opt
 from genmetric.cli.fit import leave_one_out_text
 from genmetric.cli.output import OUT, check_table_output, progress_bar, remark, write_frames
@@ -85,7 +86,7 @@ class Model:
         if self.encoder is None:
             names = list(self.estimator.feature_names_in_)
             opt.check_names(names, frame.columns, ", which the model was fitted on")
-            return frame[names].apply(_numbers)
+            return frame[names].apply(import_optional("pandas", "cli").to_numeric).astype(float)
         with warnings.catch_warnings():
             if strict:
                 warnings.simplefilter("error", UserWarning)
@@ -102,16 +103,6 @@ class Model:
         names = [*([] if name is None else [name]), *options.get("keep", ())]
         opt.check_names(names, frame.columns, " to copy")
         return {name: frame[name].to_numpy() for name in names}
-
-
-def _numbers(column: Any) -> Any:
-    """Read a column as numbers."""
-    from pandas import to_numeric
-
-    try:
-        return to_numeric(column).astype(float)
-    except (ValueError, TypeError) as error:
-        raise TableError(f"column {column.name!r} must contain numbers: {error}") from error
 
 
 def load_model(path: Path) -> Model:
@@ -198,7 +189,8 @@ def _predictions(
     from genmetric.tables import Target
 
     facts = loaded.metadata.get("target", {"name": None, "task": "classification"})
-    target = Target(**{k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()})
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
+    target = Target(**fields)
     for i, (frame, rows, columns) in enumerate(loaded.batches(data, options)):
         if i == 0 and not columns and loaded.encoder is not None and not options["quiet"]:
             _suggest_names(loaded.encoder.columns_, frame.columns)

@@ -24,8 +24,8 @@ SMALLEST_SHARE = 0.005
 @click.argument("reference", metavar="REFERENCE", type=click.Path(path_type=Path))
 @click.argument("queries", metavar="QUERIES", type=click.Path(path_type=Path, allow_dash=True))
 @OUT
-@opt.option("-k --neighbors", "Number of neighbours per query.", type=click.IntRange(1), default=5)
-@opt.option("--top", "Number of columns to name per neighbour.", type=click.IntRange(1), default=3)
+@opt.option("-k --neighbors", "Number of neighbours per query.", type=opt.COUNT, default=5)
+@opt.option("--top", "Number of columns to name per neighbour.", type=opt.COUNT, default=3)
 @opt.flag("--contributions", "Add the part of each column in the squared distance.")
 @opt.column("--id id_column", "Column that identifies rows, in both files.")
 @opt.file_options
@@ -118,8 +118,8 @@ def _table(
     total = parts.sum(axis=1)
     listed = []
     for i, row in enumerate(parts):
-        top = np.argsort(-np.abs(row), kind="stable")[: options["top"]]
-        top = [j for j in top if total[i] > 0 and abs(row[j]) >= SMALLEST_SHARE * total[i]]
+        order = np.argsort(-np.abs(row), kind="stable")[: options["top"]]
+        top = [j for j in order if total[i] > 0 and abs(row[j]) >= SMALLEST_SHARE * total[i]]
         words = [
             f"{columns[j]} {row[j] / total[i]:.0%} "
             f"({_value(cells[0][columns[j]][i // k])}, {_value(cells[1][columns[j]][i])})"

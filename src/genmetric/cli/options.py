@@ -21,6 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 DATA = click.argument("data", metavar="DATA", type=click.Path(path_type=Path, allow_dash=True))
 MODEL = click.argument("model", metavar="MODEL", type=click.Path(path_type=Path))
 
+COUNT = click.IntRange(1)
+
 #: Bytes that are read from the standard input.
 MAX_INPUT = 2 << 30
 

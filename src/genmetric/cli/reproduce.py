@@ -27,9 +27,7 @@ def _words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
 
 @click.command()
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
-@opt.option(
-    "--splits n_splits", "Random splits (default: as in the paper).", type=click.IntRange(1)
-)
+@opt.option("--splits n_splits", "Random splits (default: as in the paper).", type=opt.COUNT)
 @opt.option("--datasets", "Run these datasets only.", callback=_words, metavar="A,B")
 @opt.option("--methods", "Run these methods only.", callback=_words, metavar="A,B")
 @opt.option(
@@ -38,11 +36,11 @@ def _words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("genmetric-study"),
 )
-@opt.option("--jobs n_jobs", "Number of processes (default: one per core).", type=click.IntRange(1))
+@opt.option("--jobs n_jobs", "Number of processes (default: one per core).", type=opt.COUNT)
 @opt.flag("--quick", "Run two splits of a few datasets, which takes minutes.")
 @opt.option("--data-dir", "Directory with heart.csv.gz and mnist.npz.", type=DIRECTORY)
 @opt.flag("--no-run", "Write the tables from stored scores without computing.")
-def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any) -> None:
+def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any) -> int:
     """Recompute the tables of the paper and show them next to the published values.
 
     TABLE is small, large, nonlinear, density, clustering, timing, isomap or all. Every score is
@@ -54,17 +52,24 @@ def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any)
         raise click.UsageError(
             f"no table {unknown[0]!r}; the tables are {', '.join(TABLES)} and all."
         )
-    names = list(TABLES) if not tables or "all" in tables else list(dict.fromkeys(tables))
     from genmetric.reproduction import run_tables
 
-    try:
-        with progress_bar("reproduce") as advance:
-            compute = not no_run
-            written = run_tables(names, output=output, compute=compute, progress=advance, **options)
-    except KeyboardInterrupt:
-        remark(f"Stopped. {output} has the scores so far; run the command again to continue.")
-        raise
+    with progress_bar("reproduce") as advance:
+
+        def progress(text: str, share: float) -> None:
+            advance(text, share)
+            if ": " in text:  # a dataset that is left out, or a task that failed
+                remark(text)
+
+        try:
+            written, n_failed = run_tables(
+                tables, output=output, compute=not no_run, progress=progress, **options
+            )
+        except KeyboardInterrupt:
+            remark(f"Stopped. {output} has the scores so far; run the command again to continue.")
+            raise
     say("Written: " + ", ".join(str(path) for path in written))
+    return 1 if n_failed else 0
 
 
 @click.command()
