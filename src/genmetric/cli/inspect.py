@@ -24,7 +24,7 @@ def inspect(model: Path, top: int, all_: bool, as_json: bool) -> None:
 
     The contribution of a column is its mean share of the squared distance between two training
     rows. The shares sum to 100%; a share is negative if correlated columns compensate for it. For
-    numeric columns the difference that alone makes a distance of 1 is shown, in their own units.
+    numeric columns the difference that makes a distance of 1 is shown, in their own units.
     """
     found = _facts(load_model(model))
     if as_json:
@@ -105,7 +105,7 @@ def _contributions(found: dict[str, Any], top: int | None) -> list[str]:
     for name, share in shares[:top]:
         bar = ("#" if share > 0 else "-") * round(20 * abs(share) / largest)
         unit = found["unit_differences"].get(name)
-        alone = f"  a difference of {unit:.3g} is a distance of 1" if unit else ""
-        lines.append(f"  {name[:40]:<{width}}  {share:6.1%}  {bar:<20}{alone}".rstrip())
+        scale = f"  a difference of {unit:.3g} is a distance of 1" if unit else ""
+        lines.append(f"  {name[:40]:<{width}}  {share:6.1%}  {bar:<20}{scale}".rstrip())
     more = len(shares) - len(shares[:top])
     return lines + ([f"  and {more} more (--all)"] if more else [])
