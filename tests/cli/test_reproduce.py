@@ -20,6 +20,17 @@ def test_a_part_of_a_table_end_to_end(genmetric, tmp_path):
     assert (tmp_path / "study" / "scores.jsonl").read_text().splitlines() == lines
 
 
+def test_missing_datasets_and_failures_are_reported(genmetric, tmp_path, monkeypatch):
+    def run_tables(*_, progress, **__):
+        progress("heart is left out: no file", 0.0)
+        progress("iris, lda, split 0", 0.5)
+        return [tmp_path / "small.md"], 1
+
+    monkeypatch.setattr("genmetric.reproduction.pages.run_tables", run_tables)
+    done = genmetric("reproduce", "small", "--output", tmp_path)
+    assert (done.code, done.err) == (1, "heart is left out: no file\n")
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from genmetric._text import import_optional
 from genmetric.cli import options as opt
 from genmetric.cli.fit import leave_one_out_text
 from genmetric.cli.output import OUT, check_table_output, progress_bar, remark, write_frames
@@ -85,7 +86,7 @@ class Model:
         if self.encoder is None:
             names = list(self.estimator.feature_names_in_)
             opt.check_names(names, frame.columns, ", which the model was fitted on")
-            return frame[names].apply(_numbers)
+            return frame[names].apply(import_optional("pandas", "cli").to_numeric).astype(float)
         with warnings.catch_warnings():
             if strict:
                 warnings.simplefilter("error", UserWarning)
@@ -102,16 +103,6 @@ class Model:
         names = [*([] if name is None else [name]), *options.get("keep", ())]
         opt.check_names(names, frame.columns, " to copy")
         return {name: frame[name].to_numpy() for name in names}
-
-
-def _numbers(column: Any) -> Any:
-    """Read a column as numbers."""
-    from pandas import to_numeric
-
-    try:
-        return to_numeric(column).astype(float)
-    except (ValueError, TypeError) as error:
-        raise TableError(f"column {column.name!r} must contain numbers: {error}") from error
 
 
 def load_model(path: Path) -> Model:

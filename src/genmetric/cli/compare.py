@@ -23,12 +23,8 @@ DEMO_METHODS = ("euclidean", "standardized", "generative", "energy")
 REPORT = click.Path(path_type=Path)
 ADDED = ",".join(key for key, method in METHODS.items() if not method.default)
 
-time_limit_option = opt.option(
-    "--time-limit",
-    "Start no further fold after this time; the answer is then incomplete.",
-    type=click.FloatRange(0.1),
-    metavar="SECONDS",
-)
+SECONDS = click.FloatRange(0.1)
+time_limit = opt.option("--time-limit", "Seconds until the last fold is started.", type=SECONDS)
 
 #: Options that are parameters of `compare_metrics`.
 PARAMETERS = ("scoring", "groups", "time", "n_splits", "n_repeats", "max_samples", "time_limit")
@@ -37,9 +33,7 @@ PARAMETERS = ("scoring", "groups", "time", "n_splits", "n_repeats", "max_samples
 @click.command(cls=opt.MethodsHelp)
 @opt.DATA
 @opt.column_options
-@opt.column(
-    "--group groups", "Rows of one value, such as a patient, are in one fold. Not a feature."
-)
+@opt.column("--group groups", "Rows of one value, such as a patient, are in one fold.")
 @opt.column("--time", "The folds are consecutive blocks of this time. Not a feature.")
 @opt.option("--report", "Write a report with figures.", metavar="HTML", type=REPORT)
 @opt.option(
@@ -56,11 +50,9 @@ PARAMETERS = ("scoring", "groups", "time", "n_splits", "n_repeats", "max_samples
     callback=opt.check_score,
 )
 @opt.option("--folds n_splits", "Number of folds (default: 5).", type=click.IntRange(2))
-@opt.option(
-    "--repeats n_repeats", "Repetitions (default: by size, 1 to 10).", type=click.IntRange(1)
-)
+@opt.option("--repeats n_repeats", "Repetitions (default: by size, 1 to 10).", type=opt.COUNT)
 @opt.option("--rows max_samples", "Rows to sample.", type=click.IntRange(20), default=20_000)
-@time_limit_option
+@time_limit
 @opt.flag("--json as_json", "Print all results as JSON.")
 @opt.seed
 @opt.quiet
@@ -157,7 +149,7 @@ def _next_command(ctx: click.Context, found: Comparison, dropped: Any) -> str:
 @click.command()
 @opt.option("-o --report", "Report to write.", type=REPORT, default="genmetric-demo.html")
 @opt.flag("--no-report", "Do not write a report.")
-@time_limit_option
+@time_limit
 @opt.seed
 @opt.quiet
 def demo(report: Path, no_report: bool, time_limit: float | None, seed: int, quiet: bool) -> None:

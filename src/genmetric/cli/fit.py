@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -54,7 +55,7 @@ def _shrinkage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     type=opt.MethodKeys(several=False),
 )
 @opt.option("-o --output", "Model file to write.", required=True, type=click.Path(path_type=Path))
-@opt.option("-k --neighbors", "Number of neighbours; selected by default.", type=click.IntRange(1))
+@opt.option("-k --neighbors", "Number of neighbours; selected by default.", type=opt.COUNT)
 @opt.option("--shrinkage", "Of covariances: none, auto or 0 to 1, the most.", callback=_shrinkage)
 @opt.option("--interpolation", "Weight of the learned metric, 0 to 1.", type=click.FloatRange(0, 1))
 @opt.flag("--raw", "Do not standardise the features.")
@@ -62,13 +63,13 @@ def _shrinkage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 @opt.option(
     "--average-rows",
     "With --stream: random rows whose local metrics are averaged; class models use all rows.",
-    type=click.IntRange(1),
+    type=opt.COUNT,
     default=100_000,
 )
 @opt.option(
     "--keep-rows",
     "With --stream: random rows that are kept as neighbours. More predict better.",
-    type=click.IntRange(1),
+    type=opt.COUNT,
     default=20_000,
 )
 @opt.seed
@@ -128,11 +129,11 @@ def fit(data: Path, output: Path, **options: Any) -> None:
 
     replaced = output.is_file()
     save(model, output, metadata={**metadata, "training": facts})
+    lines += [_summary(output, method, facts, features.shape[1])]
+    lines += ["The former file is replaced."] if replaced else []
+    name = shlex.quote(str(output))
+    lines += [f"Next: genmetric inspect {name}, or for new rows genmetric predict {name} NEW.csv"]
     remark("\n".join(lines), quiet=options["quiet"])
-    remark(_summary(output, method, facts, features.shape[1]), quiet=options["quiet"])
-    remark("The former file is replaced.", quiet=options["quiet"] or not replaced)
-    step = f"genmetric inspect {output}, and genmetric predict {output} NEW.csv for new rows"
-    remark(f"Next: {step}", quiet=options["quiet"])
 
 
 def _check_settings(method: Method, given: dict[str, Any], options: dict[str, Any]) -> None:
@@ -157,7 +158,6 @@ def _method(task: Any, given: dict[str, Any], options: dict[str, Any], *, stream
     if stream and not method.streams:
         able = ", ".join(m.key for m in METHODS.values() if m.streams and task in m.tasks)
         raise click.UsageError(f"--method {key} needs all rows in memory. Use one of {able}.")
-    _check_settings(method, given, options)
     return method
 
 

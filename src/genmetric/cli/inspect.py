@@ -16,7 +16,7 @@ from genmetric.cli.output import say
 
 @click.command()
 @opt.MODEL
-@opt.option("--top", "Number of columns to list.", type=click.IntRange(1), default=15)
+@opt.option("--top", "Number of columns to list.", type=opt.COUNT, default=15)
 @opt.flag("--all all_", "List all columns.")
 @opt.flag("--json as_json", "Print everything as JSON.")
 def inspect(model: Path, top: int, all_: bool, as_json: bool) -> None:
@@ -45,9 +45,6 @@ def _facts(model: Model) -> dict[str, Any]:
         "task": target.get("task"),
         "id": model.metadata.get("id"),
         "columns": list(map(str, names)) if encoder is None else encoder.used_columns_,
-        "left_out": {}
-        if encoder is None
-        else {c["name"]: c["reason"] for c in encoder.columns_ if c["kind"] == "left out"},
         **{name: value for name, value in model.facts.items() if name != "file"},
         "training_file": model.facts.get("file"),
     }
@@ -94,8 +91,8 @@ def _lines(found: dict[str, Any], top: int | None) -> list[str]:
     spectrum = found["spectrum"]
     few = ", ".join(f"{share:.1%}" for share in spectrum[:8])
     rank = f"{found['effective_rank']:.1f} of {len(found['features'])}"
-    lines += ["", f"{'effective rank':<16}{rank}"]
-    lines += [f"{'spectrum':<16}{few}{', ...' if len(spectrum) > 8 else ''}", ""]
+    more = ", ..." if len(spectrum) > 8 else ""
+    lines += ["", f"{'effective rank':<16}{rank}", f"{'spectrum':<16}{few}{more}", ""]
     return lines + _contributions(found, top)
 
 

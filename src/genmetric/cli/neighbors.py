@@ -24,8 +24,8 @@ SMALLEST_SHARE = 0.005
 @click.argument("reference", metavar="REFERENCE", type=click.Path(path_type=Path))
 @click.argument("queries", metavar="QUERIES", type=click.Path(path_type=Path, allow_dash=True))
 @OUT
-@opt.option("-k --neighbors", "Number of neighbours per query.", type=click.IntRange(1), default=5)
-@opt.option("--top", "Number of columns to name per neighbour.", type=click.IntRange(1), default=3)
+@opt.option("-k --neighbors", "Number of neighbours per query.", type=opt.COUNT, default=5)
+@opt.option("--top", "Number of columns to name per neighbour.", type=opt.COUNT, default=3)
 @opt.flag("--contributions", "Add the part of each column in the squared distance.")
 @opt.column("--id id_column", "Column that identifies rows, in both files.")
 @opt.file_options

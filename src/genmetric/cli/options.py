@@ -21,6 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 DATA = click.argument("data", metavar="DATA", type=click.Path(path_type=Path, allow_dash=True))
 MODEL = click.argument("model", metavar="MODEL", type=click.Path(path_type=Path))
 
+COUNT = click.IntRange(1)
+
 #: Bytes that are read from the standard input.
 MAX_INPUT = 2 << 30
 
@@ -296,12 +298,15 @@ def show_columns(encoder: Any, notes: Sequence[str], options: dict[str, Any]) ->
         say("\n".join(lines))
         raise click.exceptions.Exit(0)
     if options["strict"]:
-        out = [c for c in encoder.columns_ if c["kind"] == "left out" and not c["asked"]]
-        gaps = [c for c in encoder.columns_ if c["n_missing"] and c["kind"] != "left out"]
+        guessed = [c for c in encoder.columns_ if not c["asked"]]
+        out = [c for c in guessed if c["kind"] == "left out"]
+        gaps = [c for c in guessed if c["n_missing"] and c["kind"] != "left out"]
         problems = [f"column {c['name']!r} is left out ({c['reason']})" for c in out]
         problems += [f"column {c['name']!r} has {c['n_missing']} missing values" for c in gaps]
         problems += [text.rstrip(".") for text in (*encoder.notes_, *notes[1:])]
         if problems:
             few = "; ".join(problems[:10]) + ("; ..." if len(problems) > 10 else "")
-            raise TableError(f"--strict refuses the table: {few}. Name columns with --drop.")
+            raise TableError(
+                f"--strict refuses the table: {few}. Use --drop, --as-number or --as-category."
+            )
     return lines

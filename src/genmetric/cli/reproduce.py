@@ -27,9 +27,7 @@ def _words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
 
 @click.command()
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
-@opt.option(
-    "--splits n_splits", "Random splits (default: as in the paper).", type=click.IntRange(1)
-)
+@opt.option("--splits n_splits", "Random splits (default: as in the paper).", type=opt.COUNT)
 @opt.option("--datasets", "Run these datasets only.", callback=_words, metavar="A,B")
 @opt.option("--methods", "Run these methods only.", callback=_words, metavar="A,B")
 @opt.option(
@@ -38,7 +36,7 @@ def _words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> l
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("genmetric-study"),
 )
-@opt.option("--jobs n_jobs", "Number of processes (default: one per core).", type=click.IntRange(1))
+@opt.option("--jobs n_jobs", "Number of processes (default: one per core).", type=opt.COUNT)
 @opt.flag("--quick", "Run two splits of a few datasets, which takes minutes.")
 @opt.option("--data-dir", "Directory with heart.csv.gz and mnist.npz.", type=DIRECTORY)
 @opt.flag("--no-run", "Write the tables from stored scores without computing.")
@@ -54,7 +52,6 @@ def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any)
         raise click.UsageError(
             f"no table {unknown[0]!r}; the tables are {', '.join(TABLES)} and all."
         )
-    names = list(TABLES) if not tables or "all" in tables else list(dict.fromkeys(tables))
     from genmetric.reproduction import run_tables
 
     try:

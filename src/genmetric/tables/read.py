@@ -127,7 +127,8 @@ def read_table(
             parts, keys = _smallest(parts, keys, sample)
         if held > table.max_bytes:
             size = readable_bytes(table.max_bytes)
-            raise table.error(f"the cells take more than {size} (--memory). Read a sample of rows.")
+            advice = "Read it in batches (fit --stream) or fewer rows."
+            raise table.error(f"the cells take more than {size}. {advice}")
     parts, keys = _smallest(parts, keys, n_rows if sample is None else sample)
     if len(keys) < n_rows:
         table.note(f"a random sample of {len(keys)} of {n_rows} rows is used.")
@@ -232,7 +233,7 @@ class _Table:
         if hasattr(self.source, "read"):
             self.source = self.source.read(self.max_bytes + 1)
             if len(self.source) > self.max_bytes:
-                raise self.error(f"more than {readable_bytes(self.max_bytes)} (--memory).")
+                raise self.error(f"more than {readable_bytes(self.max_bytes)}.")
         if is_path and not Path(self.source).is_file():
             what = "not a regular file" if Path(self.source).exists() else "no such file"
             raise self.error(f"{what}. Check the name and the folder.")
