@@ -12,7 +12,8 @@ def test_a_part_of_a_table_end_to_end(genmetric, tmp_path):
     words += ["--splits", 2, "--output", tmp_path / "study", "--jobs", 1]
     done = genmetric(*words)
     assert done.code == 0, done.err
-    assert "Iris" in done.out
+    assert "M^UNI" in done.out
+    assert f"Written: {tmp_path}" in done.out
     lines = (tmp_path / "study" / "scores.jsonl").read_text().splitlines()
     found = {(score["method"], score["split"]) for score in map(json.loads, lines)}
     assert found == {(method, split) for method in ("euclidean", "uni") for split in (0, 1)}

@@ -54,15 +54,20 @@ def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any)
         )
     from genmetric.reproduction import run_tables
 
-    try:
-        with progress_bar("reproduce") as advance:
-            compute = not no_run
+    with progress_bar("reproduce") as advance:
+
+        def progress(text: str, share: float) -> None:
+            advance(text, share)
+            if ": " in text:  # a dataset that is left out, or a task that failed
+                remark(text)
+
+        try:
             written, n_failed = run_tables(
-                names, output=output, compute=compute, progress=advance, **options
+                tables, output=output, compute=not no_run, progress=progress, **options
             )
-    except KeyboardInterrupt:
-        remark(f"Stopped. {output} has the scores so far; run the command again to continue.")
-        raise
+        except KeyboardInterrupt:
+            remark(f"Stopped. {output} has the scores so far; run the command again to continue.")
+            raise
     say("Written: " + ", ".join(str(path) for path in written))
     return 1 if n_failed else 0
 
