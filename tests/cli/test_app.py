@@ -131,7 +131,9 @@ def test_control_characters_are_escaped(text, escaped):
 
 def test_names_with_control_characters_do_not_reach_the_terminal(genmetric, tmp_path):
     table, out = tmp_path / "t.csv", tmp_path / "m.gm"
-    rows = "".join(f"{i * 3 % 7},{i * 7 % 5},{name}\n" for i, name in enumerate(["u", "v\x9b"] * 10))
+    rows = "".join(
+        f"{i * 3 % 7},{i * 7 % 5},{name}\n" for i, name in enumerate(["u", "v\x9b"] * 10)
+    )
     table.write_text(f"a\x1b[31m,b\x07,y\n{rows}")
     for words in (
         ["compare", table, "-t", "y", "--methods", "euclidean,generative", "--repeats", 1],
