@@ -98,7 +98,7 @@ def lmnn_objective(
     L : ndarray of shape (n_components, n_features)
         Factor of the metric.
     X : ndarray of shape (n_samples, n_features)
-        Samples, centred near the origin.
+        Samples. They are centred, so a common offset costs no accuracy.
     codes : ndarray of shape (n_samples,)
         Class of each sample: 0, 1, ...
     targets : ndarray of shape (n_samples, n_neighbors)
@@ -130,7 +130,7 @@ def lmnn_objective(
     (1.875, array([[2.75]]))
     """
     order = np.argsort(codes, kind="stable")
-    x, place = np.ascontiguousarray(X[order]), np.argsort(order)
+    x, place = X[order] - X.mean(axis=0), np.argsort(order)
     weights = np.ones(len(X)) if sample_weight is None else sample_weight[order]
     options: Any = {"push": push, "loss": loss, "width": 1e-200, "n_jobs": n_jobs}
     return Objective(x, codes[order], place[targets[order]], weights, **options)(L)
