@@ -175,6 +175,7 @@ def test_memory_error_before_allocation(wine, monkeypatch):
         ({"scales": "wide"}, "scales must be"),
         ({"interpolation": 1.5}, "interpolation must be"),
         ({"shrinkage": -0.5}, "shrinkage"),
+        ({"holdout": 1.0}, r"holdout must be None or a number in \(0, 1\)"),
     ],
 )
 def test_invalid_parameters(wine, parameters, text):

@@ -16,7 +16,7 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
-from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._parallel import check_memory, one_blas_thread, row_chunks
@@ -26,7 +26,6 @@ from genmetric._validation import (
     BOOLEAN,
     FLOATS,
     N_JOBS,
-    RANDOM_STATE,
     VERBOSE,
     InstanceOf,
     Interval,
@@ -36,7 +35,6 @@ from genmetric._validation import (
     encode_classes,
     query_rows,
     refuse_lazy,
-    rows_by_class,
     warn_user,
 )
 from genmetric.kernels.regional import FEWER_KERNELS, RegionalKernels
@@ -113,15 +111,6 @@ def unit_trace_factors(stack: AnyArray) -> FloatArray:
     return np.asarray(np.where(positive, 1 / np.where(positive, diagonal, 1.0), 1.0))
 
 
-def held_out_rows(codes: IntArray, n_classes: int, fraction: float, rng: Any) -> IntArray:
-    """Draw a fraction of each class, at least one sample of it and not all."""
-    drawn = [
-        rng.permutation(rows)[: min(len(rows) - 1, max(1, round(fraction * len(rows))))]
-        for rows in rows_by_class(codes, n_classes)
-    ]
-    return np.sort(np.concatenate(drawn))
-
-
 def class_scores(decisions: FloatArray, sides: IntArray, n_classes: int) -> FloatArray:
     """Compute scores of the classes from the decisions of two-class problems.
 
@@ -173,7 +162,8 @@ class SimpleMKLClassifier(
         Kernels to combine: a list of functions of two arrays of samples (such as
         :func:`~genmetric.metric_kernel` or ``functools.partial(rbf_kernel, gamma=2)``) and of
         names of :func:`sklearn.metrics.pairwise.pairwise_kernels`; a
-        :class:`RegionalKernels`, which is cloned and fitted; ``"precomputed"`` if `X` is a stack of
+        :class:`RegionalKernels`, which is cloned and fitted, and whose `holdout` separates the
+        samples for the metrics from those for the weights; ``"precomputed"`` if `X` is a stack of
         Gram matrices; ``None`` is ``RegionalKernels(n_regions=0)``, Gaussian kernels of 15
         bandwidths on Euclidean distances.
     C : float, default=1.0
@@ -187,13 +177,6 @@ class SimpleMKLClassifier(
     normalize : bool, default=True
         Scale each kernel to a mean diagonal of one on the training samples. Gaussian kernels have
         this diagonal already, so C is comparable with that of :class:`sklearn.svm.SVC`.
-    holdout : float, default=None
-        Fraction of the samples of each class, drawn at random, that :class:`RegionalKernels` are
-        fitted on; the kernel weights and the support vector machines are learned from the other
-        samples. Local metrics fit the samples they are learned from too well, so their kernels look
-        better on these than on new samples. Two halves, ``holdout=0.5``, avoid this, but leave
-        fewer samples for each step. Larger fractions give better metrics, smaller ones better
-        weights. ``None`` uses all samples for both.
     tol : float, default=0.01
         Relative duality gap at which the fit stops; smaller values are more accurate and slower.
         libsvm keeps kernel values in single precision, so values below 1e-4 may not be reached
@@ -203,8 +186,6 @@ class SimpleMKLClassifier(
     warm_start : bool, default=False
         Start from the weights of the last fit if the number of kernels is the same, which saves two
         thirds of the time over a path of C. The result has the same duality gap.
-    random_state : int, RandomState instance or None, default=None
-        Random state of `holdout`.
     n_jobs : int, default=None
         Number of threads. Results are bit-identical for every value.
     verbose : int, default=0
@@ -290,11 +271,9 @@ class SimpleMKLClassifier(
         "strategy": ["ovo", "ovr"],
         "shared_weights": [BOOLEAN],
         "normalize": [BOOLEAN],
-        "holdout": [None, Interval(float, 0, 1, closed="neither")],
         "tol": [Interval(float, 0, closed="neither")],
         "max_iter": [Interval(int, 1)],
         "warm_start": [BOOLEAN],
-        "random_state": RANDOM_STATE,
         "n_jobs": N_JOBS,
         "verbose": VERBOSE,
     }
@@ -307,11 +286,9 @@ class SimpleMKLClassifier(
         strategy: str = "ovo",
         shared_weights: bool = True,
         normalize: bool = True,
-        holdout: float | None = None,
         tol: float = 0.01,
         max_iter: Any = 200,
         warm_start: bool = False,
-        random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -320,11 +297,9 @@ class SimpleMKLClassifier(
         self.strategy = strategy
         self.shared_weights = shared_weights
         self.normalize = normalize
-        self.holdout = holdout
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
-        self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -358,7 +333,7 @@ class SimpleMKLClassifier(
         self.classes_, codes = encode_classes(labels, type(self).__name__)
         n_classes = len(self.classes_)
         with one_blas_thread():
-            rows = self._fit_kernels(x, labels, codes)
+            rows = self._fit_kernels(x, labels)
             x_fit = x if precomputed else x[rows]
             stack = self._training_stack(x_fit)
             problems = binary_problems(codes[rows], n_classes, self.strategy)
@@ -385,25 +360,14 @@ class SimpleMKLClassifier(
         """Return whether samples are given as Gram matrices."""
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
-    def _fit_kernels(self, x: AnyArray, labels: AnyArray, codes: IntArray) -> IntArray:
+    def _fit_kernels(self, x: AnyArray, labels: AnyArray) -> IntArray:
         """Set `kernels_`; return the rows that the weights are learned from."""
-        rows = np.arange(len(labels))
         kernels = RegionalKernels(n_regions=0) if self.kernels is None else self.kernels
         if isinstance(kernels, RegionalKernels):
-            own = rows
-            if self.holdout is not None:
-                rng = check_random_state(self.random_state)
-                own = held_out_rows(codes, len(self.classes_), self.holdout, rng)
-                rows = np.setdiff1d(rows, own)
-            self.kernels_ = clone(kernels).fit(x[own], labels[own])
-            return rows
+            self.kernels_ = clone(kernels).fit(x, labels)
+            return np.asarray(self.kernels_.holdout_)
         self.kernels_ = "precomputed" if self._is_precomputed() else check_kernels(kernels)
-        if self.holdout is not None:
-            raise ValueError(
-                f"holdout={self.holdout:g} needs kernels that are fitted, a RegionalKernels; got "
-                f"kernels={self.kernels!r}. Use holdout=None."
-            )
-        return rows
+        return np.arange(len(labels))
 
     def _training_stack(self, x: AnyArray) -> AnyArray:
         """Compute the Gram matrices of the training samples, if the memory suffices."""
@@ -569,8 +533,8 @@ class SimpleMKLClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_training_samples)
-            Kernel values, for ``SVC(kernel="precomputed")``; float32 if X is. With `holdout` the
-            columns are the samples that the weights were learned from.
+            Kernel values, for ``SVC(kernel="precomputed")``; float32 if X is. With the
+            `holdout` of :class:`RegionalKernels` the columns are the samples that were left out.
         """
         check_is_fitted(self, "weights_")
         if self.weights_.ndim == 2:

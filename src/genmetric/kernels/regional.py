@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
@@ -52,6 +53,15 @@ def find_regions(Z: FloatArray, n_regions: int, random_state: Any) -> IntArray:
     return np.unique(k_means.labels_, return_inverse=True)[1]
 
 
+def draw_of_each_class(codes: IntArray, fraction: float, random_state: Any) -> IntArray:
+    """Draw a fraction of the samples of each class: at least one, and not all if there are two."""
+    rng, drawn = check_random_state(random_state), []
+    for rows in rows_by_class(codes, codes.max() + 1):
+        n_drawn = max(1, min(len(rows) - 1, round(fraction * len(rows))))
+        drawn.append(rng.permutation(rows)[:n_drawn])
+    return np.sort(np.concatenate(drawn))
+
+
 def average_local_metric(metric: GenerativeMetric, X: AnyArray) -> FloatArray:
     """Average the local metrics of some samples, interpolated as in the fit of all."""
     # Not `metric.local_metrics(X).mean(axis=0)`, which holds a matrix per sample and is slower.
@@ -93,10 +103,16 @@ class RegionalKernels(BaseEstimator):
     interpolation : float, default=1.0
         Weight lambda of each local metric against the identity, (1-lambda)·I + lambda·M_i. Smaller
         values regularise towards the Euclidean metric.
+    holdout : float, default=None
+        Fraction of the samples of each class, drawn at random, that `fit` leaves out, in (0, 1).
+        Local metrics fit the samples they are learned from too well, so their kernels look better
+        on these than on new samples; :class:`SimpleMKLClassifier` therefore learns the kernel
+        weights from the samples left out. Smaller fractions give better metrics, larger ones better
+        weights. ``None`` uses all samples for both.
     n_jobs : int, default=None
         Number of threads. Results are bit-identical for every value.
     random_state : int, RandomState instance or None, default=None
-        Random state of k-means.
+        Random state of k-means and of `holdout`.
 
     Attributes
     ----------
@@ -107,7 +123,10 @@ class RegionalKernels(BaseEstimator):
     scales_ : ndarray of shape (n_scales,)
         Inverse bandwidths.
     regions_ : ndarray of shape (n_samples,)
-        Region of each training sample.
+        Region of each sample that the metrics are learned from.
+    holdout_ : ndarray of shape (n_holdout,)
+        Indices of the samples to learn kernel weights from: those left out, or all samples if
+        ``holdout=None``.
     n_kernels_ : int
         Number of kernels: the number of regions times the number of scales.
     n_features_in_ : int
@@ -136,6 +155,7 @@ class RegionalKernels(BaseEstimator):
         "scales": [None, ArrayRule("an array-like of positive numbers")],
         "shrinkage": [None, "auto", Interval(float, 0, 1)],
         "interpolation": [Interval(float, 0, 1)],
+        "holdout": [None, Interval(float, 0, 1, closed="neither")],
         "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     }
@@ -147,6 +167,7 @@ class RegionalKernels(BaseEstimator):
         scales: ArrayLike | None = None,
         shrinkage: Any = "auto",
         interpolation: float = 1.0,
+        holdout: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -154,6 +175,7 @@ class RegionalKernels(BaseEstimator):
         self.scales = scales
         self.shrinkage = shrinkage
         self.interpolation = interpolation
+        self.holdout = holdout
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -183,9 +205,14 @@ class RegionalKernels(BaseEstimator):
         if self.n_regions == 0:
             refuse_lazy(X)
             x = validate_data(self, X, dtype=FLOATS)
+            self.holdout_ = np.arange(len(x))
             self.metrics_ = np.eye(x.shape[1])[None]
         else:
-            x, labels, *_ = labelled_rows(self, X, y, ensure_min_samples=2)
+            x, labels, _, codes = labelled_rows(self, X, y, ensure_min_samples=2)
+            self.holdout_ = np.arange(len(x))
+            if self.holdout is not None:
+                self.holdout_ = draw_of_each_class(codes, self.holdout, self.random_state)
+                x, labels = (np.delete(a, self.holdout_, axis=0) for a in (x, labels))
             # Unit determinant, as in the paper.
             uniform = GenerativeMetric(
                 shrinkage=self.shrinkage,
