@@ -21,6 +21,7 @@ CLASS_COUNTS = {
     "vehicle": [218, 212, 217, 199],
     "ionosphere": [126, 225],
     "german": [700, 300],
+    "german_ida": [700, 300],
     "segment": [330] * 7,
     "image": [990, 1320],
 }
@@ -132,6 +133,9 @@ def test_known_quirks():
     assert (ionosphere["V2"] == 0).all()
     segment = load_dataset("segment", as_frame=True).data
     assert (segment["region_pixel_count"] == 9).all()
+    german = load_dataset("german_ida").data
+    np.testing.assert_allclose(german.mean(axis=0), 0, atol=1e-6)
+    np.testing.assert_allclose(german.std(axis=0, ddof=1), 1, rtol=1e-6)
     letter = load_dataset("letter").data
     assert np.array_equal(letter, letter.astype(int))
     assert (letter.min(), letter.max()) == (0, 15)

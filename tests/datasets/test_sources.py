@@ -217,7 +217,9 @@ class TestBadFiles:
 
 @with_data
 class TestPaperData:
-    @pytest.mark.parametrize("name", ["vehicle", "ionosphere", "german", "segment", "letter"])
+    @pytest.mark.parametrize(
+        "name", ["vehicle", "ionosphere", "german", "german_ida", "segment", "letter"]
+    )
     def test_embedded_copy_is_the_same(self, name):
         here, there = load_dataset(name), load_dataset(name, data_dir=DATA)
         assert np.array_equal(here.data, there.data)
