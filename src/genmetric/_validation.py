@@ -228,18 +228,6 @@ def query_rows(estimator: BaseEstimator, X: Any, name: str = "X") -> AnyArray:
     return np.asarray(validate_data(estimator, X, dtype=FLOATS, reset=False))
 
 
-def weighted_rows(
-    estimator: BaseEstimator, X: Any, sample_weight: Any
-) -> tuple[FloatArray, FloatArray]:
-    """Validate samples and weights; drop samples of weight zero. Default weights are one."""
-    refuse_lazy(X)
-    x = validate_data(estimator, X, dtype=np.float64)
-    if sample_weight is None:
-        return x, np.ones(len(x))
-    weight = check_weights(sample_weight, len(x))
-    return x[weight > 0], weight[weight > 0]
-
-
 def labelled_rows(
     estimator: BaseEstimator, X: Any, y: Any, **options: Any
 ) -> tuple[AnyArray, AnyArray, AnyArray, IntArray]:

@@ -31,12 +31,12 @@ TRUSTED_TYPES = [
         for name in (
             "coordinates.Coordinates",
             "gaussian.ClassGaussians",
-            "gaussian.GaussianDensity",
-            "gaussian.GaussianModel",
-            "gaussian.SeparateModels",
             "low_rank.LowRankGaussians",
-            "mixture.GaussianMixtureModel",
-            "mixture.JointDensity",
+            "models.GaussianDensity",
+            "models.GaussianMixtureModel",
+            "models.GaussianModel",
+            "models.JointDensity",
+            "models.SeparateModels",
             "statistics.ClassStatistics",
         )
     ),

@@ -247,7 +247,7 @@ def test_degenerate_classes_are_named_and_replaced(rng):
     for options, expected in (
         ({"shrinkage": None}, W),
         ({"shrinkage": 0.5}, shrunk),
-        ({"shrinkage": 0.5, "stand_in": np.eye(3)}, np.eye(3)),
+        ({"shrinkage": 0.5, "whitened": True}, np.eye(3)),
     ):
         with pytest.warns(UserWarning, match=r"Classes \['b', 'c'\] have a single sample or no"):
             found = fit_gaussians(stats, classes=names, **options).covariances
@@ -297,7 +297,7 @@ class TestSmallClasses:
         X = rng.normal(size=(n_classes, len(deviations)))[codes]
         X = X + rng.normal(size=X.shape) * deviations
         stats = class_statistics(X, codes, n_classes)
-        return stats, fit_gaussians(stats, stand_in=np.eye(len(deviations))).covariances
+        return stats, fit_gaussians(stats, whitened=True).covariances
 
     @pytest.mark.parametrize("n_per_class", [2, 3, 5, 9])
     def test_the_best_shrinkage(self, rng, n_per_class):
@@ -319,13 +319,13 @@ class TestSmallClasses:
 
     def test_spherical_classes_shrink_fully(self, rng):
         stats, found = self.fit(rng, 300, 2, np.ones(20))
-        expected = 0.7 * stats.traces.mean() / 20 + 0.3 * stats.traces / 20
+        expected = 0.7 * stats.moments[1].mean() / 20 + 0.3 * stats.moments[1] / 20
         np.testing.assert_allclose(np.trace(found, axis1=1, axis2=2) / 20, expected, rtol=0.03)
         assert np.abs(found[:, ~np.eye(20, dtype=bool)]).max() < 0.1
 
     def test_large_classes_and_too_few_samples_do_not_share(self, rng):
         X, codes = rng.normal(size=(75, 4)), np.repeat(np.arange(6), [3, 2, 9, 10, 20, 31])
-        found = covariances_of(X, codes, stand_in=np.eye(4))
+        found = covariances_of(X, codes, whitened=True)
         expected = [ledoit_wolf(X[codes == c])[0] for c in range(6)]
         np.testing.assert_allclose(found[3:], expected[3:], rtol=1e-8, atol=1e-10)
         assert (np.abs(found[:3] - expected[:3]).max(axis=(1, 2)) > 1e-3).all()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from genmetric import GenerativeMetric
 from genmetric.density import Coordinates, class_statistics, fit_gaussians
-from genmetric.density.covariance import pooled_whitening
+from genmetric.density.gaussian import pooled_whitening
 from genmetric.density.low_rank import fit_low_rank_gaussians, saves_memory
 from genmetric.geometry import phi_weights, sum_local_metrics
 from genmetric.geometry.low_rank import SLACK, candidate_weights, sparse_weights
@@ -54,13 +54,13 @@ def test_equal_to_covariance_matrices(
     seed, n_features, sizes, shrinkage, normalization, whitened, weighted
 ):
     X, codes, coordinates = problem(seed, n_features, sizes)
-    stand_in, weight = None, None
+    weight = None
     if weighted:
         weight = np.random.default_rng(seed).integers(1, 4, len(X)).astype(float)
     if whitened:
         stats = class_statistics(X, codes, len(sizes), coordinates=coordinates)
-        coordinates, stand_in = pooled_whitening(stats, coordinates), np.eye(n_features)
-    dense, low_rank = both(X, codes, coordinates, weight, shrinkage=shrinkage, stand_in=stand_in)
+        coordinates = pooled_whitening(stats, coordinates)
+    dense, low_rank = both(X, codes, coordinates, weight, shrinkage=shrinkage, whitened=whitened)
     # The condition number of a covariance can be 1e8, so that half of the digits are lost.
     size = np.abs(dense.covariances).max()
     np.testing.assert_allclose(low_rank.covariances, dense.covariances, rtol=1e-6, atol=1e-8 * size)
@@ -116,7 +116,7 @@ def test_floor_and_warnings(rng):
     assert len(found) == 1
     # Single samples share the axes of the pooled covariance; the identity needs none.
     assert len(models.axes) <= 30 + 18
-    assert len(fit_low_rank_gaussians(X, codes, 42, unit, stand_in=np.eye(30)).axes) == 18
+    assert len(fit_low_rank_gaussians(X, codes, 42, unit, whitened=True).axes) == 18
 
 
 def test_when_low_rank_models_save_memory():

@@ -31,7 +31,7 @@ class Coordinates:
         A power of two, so that the division is exact.
     axes : ndarray of shape (n_features, n_features), default=None
         The linear map; ``None`` for the identity. See
-        :func:`~genmetric.density.covariance.pooled_whitening`.
+        :func:`~genmetric.density.gaussian.pooled_whitening`.
     inverse : ndarray of shape (n_features, n_features), default=None
         Inverse of `axes`.
 

@@ -1,33 +1,270 @@
-"""Gaussian class models: log-density, its gradient, and the curvature of the density.
+"""Gaussians of classes: shrunk covariances, whitening, log-density and curvature.
 
-The class models of a metric, :class:`ClassGaussians`, :class:`SeparateModels` and
-:class:`~genmetric.density.low_rank.LowRankGaussians`, have the same methods: `log_density` of all
-classes, `weighted_curvature` (the sum over classes of w_c G_c) and `precision_size`, a measure of
-the rounding errors of that sum.
+The class models of a metric (:class:`ClassGaussians`, `LowRankGaussians` and `SeparateModels`) have
+the same methods: `log_density` of all classes, `weighted_curvature` (the sum over classes of
+w_c G_c) and `precision_size`, a measure of the rounding errors of that sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import logsumexp, softmax
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._parallel import row_chunks
-from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric._validation import cast_finite, check_weights, refuse_lazy, rows_by_class
-from genmetric.density import covariance
+from genmetric._typing import AnyArray, BoolArray, FloatArray, IntArray
+from genmetric._validation import Interval, RuleOrValue, warn_user
 from genmetric.density.coordinates import Coordinates
-from genmetric.density.covariance import EIGENVALUE_FLOOR, Shrinkage
-from genmetric.density.statistics import ClassStatistics, class_statistics
+from genmetric.density.statistics import ClassStatistics
+
+Shrinkage: TypeAlias = Literal["auto"] | float | None
+
+#: Valid values of the parameter `shrinkage`.
+SHRINKAGE_RULES: tuple[RuleOrValue, ...] = (None, "auto", Interval(float, 0, 1))
+
+#: Eigenvalues of a class covariance below this fraction of the mean pooled variance are raised to
+#: it.
+EIGENVALUE_FLOOR = 1e-8
 
 #: Classes of a smaller absolute weight in Phi, relative to the largest, have no part in it: their
 #: curvature would have to be 1e25 times as large.
 NEGLIGIBLE = 1e-40
+
+# Shrinkage
+
+
+def ledoit_wolf_shrinkage(moments: FloatArray, n_features: int) -> FloatArray:
+    r"""Compute the Ledoit-Wolf shrinkage of each class from its moments, shape (n_classes,).
+
+    With :math:`S` the covariance of n centred samples :math:`e_i` in D dimensions and
+    :math:`\mu = \mathrm{tr} S / D`, the estimated best weight of :math:`\mu I` is
+
+    .. math:: s = \min\left(1, \frac{\frac1n\left(\frac1n\sum_i |e_i|^4 - \|S\|_F^2\right)}
+                                    {\|S - \mu I\|_F^2}\right),
+
+    the same number as :func:`sklearn.covariance.ledoit_wolf` finds from the samples (O. Ledoit and
+    M. Wolf, Journal of Multivariate Analysis 88, 2004). `moments` are those of
+    :attr:`~genmetric.density.ClassStatistics.moments`.
+    """
+    count, traces, squares, fourth = moments
+    n = np.maximum(count, np.finfo(float).tiny)
+    off_identity = squares - traces**2 / n_features
+    noise = (fourth / n - squares) / n
+    # Below rounding of the difference the matrix is the identity already, as in one dimension.
+    known = off_identity > 1e-14 * squares
+    share = np.divide(noise, off_identity, out=0 * traces, where=known)
+    return np.asarray(np.clip(share, 0.0, 1.0))
+
+
+def covariance_terms(
+    moments: FloatArray, pooled: FloatArray, shrinkage: Shrinkage, *, whitened: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return the numbers a and b of each class covariance :math:`a_c S_c + b_c I`.
+
+    A number s as `shrinkage` gives :math:`a = 1 - s` and :math:`b = s\,\mathrm{tr} S_c / D`, and
+    ``"auto"`` the same with the Ledoit-Wolf shrinkage of the class. If the coordinates are
+    `whitened`, so that the `pooled` covariance is the identity up to shrinkage, classes with 2 to 9
+    samples share one shrinkage, provided that there are enough samples for a pooled covariance:
+    :math:`\sum_c (n_c - 1) \ge 2D`.
+    """
+    count, traces, _, _ = moments
+    n_features = len(pooled)
+    if shrinkage != "auto":
+        own = np.full(len(count), 1 - (shrinkage or 0.0))
+        return own, (1 - own) * traces / n_features
+    s = ledoit_wolf_shrinkage(moments, n_features)
+    own, isotropic = 1 - s, s * traces / n_features
+    small = (count >= 2) & (count < 10)
+    known = np.maximum(count - 1, 0.0).sum() >= 2 * n_features
+    if whitened and known and small.any() and np.count_nonzero(count > 1) > 1:
+        terms = _small_class_terms(moments, pooled, small)
+        return np.where(small, terms[0], own), np.where(small, terms[1], isotropic)
+    return own, isotropic
+
+
+def _small_class_terms(
+    moments: FloatArray, pooled: FloatArray, small: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return the numbers a and b of classes with few samples, which share one shrinkage.
+
+    The Ledoit-Wolf estimate fails for them: two samples have a shrinkage of exactly zero, and the
+    scale :math:`\mathrm{tr} S_c / D` of a class is mostly noise. With W the pooled within-class
+    covariance and :math:`t = \mathrm{tr} W / D`, their covariances are
+
+    .. math:: \Sigma_c = (1 - s) A_c + s \big(0.7\,t + 0.3\,\mathrm{tr} A_c / D\big) I, \qquad
+              A_c = \frac{n_c}{n_c - 1} \frac{\sum_k (n_k - 1)}{\sum_k n_k} S_c ,
+
+    where the factor gives all :math:`A_c` the expectation W if the classes have equal covariances.
+    Covariances of different classes have independent errors, so that their products estimate
+    :math:`\|W - tI\|^2` without bias. With :math:`p_c \propto n_c - 1` of sum one,
+
+    .. math:: s = 1 - \frac{\big(\|W - tI\|^2 - \sum_c p_c^2 \|A_c - tI\|^2\big) \big/
+                            \big(1 - \sum_c p_c^2\big)}
+                           {\sum_{\text{small}} p_c \|A_c - tI\|^2 \big/ \sum_{\text{small}} p_c},
+
+    clipped to [0, 1], estimates the weight of :math:`tI` with the least squared distance to W. A
+    part of the scale of each class is kept because equal covariances of all classes would leave
+    local metrics of low rank.
+    """
+    count, traces, squares, _ = moments
+    n_features = len(pooled)
+    degrees = np.maximum(count - 1, 0.0)
+    share = degrees / degrees.sum()
+    target = float(np.trace(pooled)) / n_features
+    factor = np.divide(count, degrees, out=np.zeros_like(traces), where=degrees > 0)
+    factor *= degrees.sum() / count.sum()
+    deviation = factor**2 * squares - 2 * target * factor * traces + n_features * target**2
+    common = float(np.einsum("ij,ij->", pooled, pooled)) - n_features * target**2
+    common = (common - float(share**2 @ deviation)) / (1 - float(share @ share))
+    observed = float(share[small] @ deviation[small]) / float(share[small].sum())
+    s = float(np.clip(1 - common / observed, 0.0, 1.0)) if observed > 0 else 1.0
+    scale = 0.7 * target + 0.3 * factor * traces / n_features
+    return (1 - s) * factor, s * scale
+
+
+class CovarianceRule(NamedTuple):
+    """What the class covariances are made of; see :func:`covariance_rule`."""
+
+    own: FloatArray
+    isotropic: FloatArray
+    flat: BoolArray
+    stand_in: FloatArray
+    floor: float
+
+
+def covariance_rule(
+    moments: FloatArray,
+    means: FloatArray,
+    pooled: FloatArray,
+    shrinkage: Shrinkage,
+    *,
+    whitened: bool = False,
+    classes: AnyArray | None = None,
+) -> CovarianceRule:
+    """Return the terms of each class covariance, and what replaces them where they fail.
+
+    A class that is `flat`, with a single sample or no scatter, takes the covariance `stand_in`: the
+    pooled one, shrunk in the same way, or the identity of whitened coordinates. Eigenvalues below
+    `floor` are raised to it. Flat classes are named in one warning.
+    """
+    count, traces, _, fourth = moments
+    n_features, variance = len(pooled), float(np.trace(pooled))
+    e = means - count @ means / count.sum()
+    total = variance + float(count @ np.einsum("ij,ij->i", e, e) / count.sum())
+    # Rounding leaves a scatter near eps² of the coordinates even if all samples are equal.
+    flat = np.asarray(traces <= 1e-30 * (total + np.einsum("cj,cj->c", means, means)))
+    if flat.any():
+        names = (np.arange(len(flat)) if classes is None else classes)[flat]
+        some = f"({len(names)} of {len(flat)})" if len(names) > 10 else f"{names.tolist()}"
+        warn_user(
+            f"Classes {some} have a single sample or no scatter and take the pooled within-class "
+            "covariance. Merge or drop small classes to avoid this.",
+        )
+    stand_in = pooled
+    if variance == 0:
+        variance = total or float(n_features)
+        stand_in = variance / n_features * np.eye(n_features)
+    elif whitened:
+        stand_in = np.eye(n_features)
+    elif flat.any():
+        sums = count.sum(), variance, np.einsum("ij,ij->", pooled, pooled), fourth.sum()
+        own, isotropic = covariance_terms(np.array(sums)[:, None], pooled, shrinkage)
+        stand_in = own * pooled + isotropic * np.eye(n_features)
+    floor = EIGENVALUE_FLOOR * variance / n_features
+    terms = covariance_terms(moments, pooled, shrinkage, whitened=whitened)
+    return CovarianceRule(*terms, flat, stand_in, floor)
+
+
+def warn_floored(raised: IntArray, pooled: FloatArray) -> None:
+    """Warn once if the floor of the eigenvalues replaces much of the class covariances.
+
+    `raised` are the numbers of eigenvalues of each class that were raised to the floor. Directions
+    in which no class has any scatter (constant or collinear features) and a few others (indicators
+    of categories that a class does not have) do not count.
+    """
+    few = max(2, len(pooled) // 10)
+    if not (raised > few).any():
+        return
+    variances = np.linalg.eigvalsh(pooled)
+    beyond = raised - np.count_nonzero(variances <= 1e-13 * variances[-1])
+    floored = np.count_nonzero(beyond > few)
+    if floored:
+        warn_user(
+            f"The covariances of {floored} of {len(raised)} classes are nearly singular: up to "
+            f"{raised.max()} of {len(pooled)} eigenvalues were raised to {EIGENVALUE_FLOOR:g} of the "
+            "mean pooled variance, and the metric depends on this floor. Use more shrinkage, such as "
+            'shrinkage=0.5 (also for classes with 2 samples, which "auto" does not shrink), '
+            'base="pooled" or fewer features.',
+        )
+
+
+# Whitening
+
+
+def correlation_shrinkage(correlation: FloatArray, n_samples: float) -> float:
+    r"""Return the Rao-Blackwellised Ledoit-Wolf shrinkage of a correlation matrix, in [0, 1].
+
+    For n Gaussian samples with covariance S in D dimensions it is the conditional expectation of
+    the Ledoit-Wolf shrinkage given S, so that no fourth moment is needed:
+
+    .. math:: s = \min\left(1, \frac{\frac{n-2}{n} \mathrm{tr} S^2 + (\mathrm{tr} S)^2}
+                                    {(n+2)\,(\mathrm{tr} S^2 - (\mathrm{tr} S)^2 / D)}\right)
+
+    (Y. Chen, A. Wiesel, Y. C. Eldar and A. O. Hero, Shrinkage algorithms for MMSE covariance
+    estimation, IEEE Transactions on Signal Processing 58, 2010). `n_samples` is the number of
+    samples less the number of class means that were estimated.
+    """
+    square = float(np.einsum("ij,ij->", correlation, correlation))
+    trace2 = float(np.trace(correlation)) ** 2
+    off_identity = square - trace2 / len(correlation)
+    if n_samples <= 2 or off_identity <= 1e-14 * square:
+        return 1.0
+    noise = (n_samples - 2) / n_samples * square + trace2
+    return min(1.0, noise / ((n_samples + 2) * off_identity))
+
+
+def pooled_whitening(stats: ClassStatistics, coordinates: Coordinates) -> Coordinates:
+    r"""Return the whitening of the pooled within-class covariance, shrunk as a correlation.
+
+    With :math:`d_j` the pooled within-class standard deviation of feature j and R the pooled
+    correlation matrix, shrunk by :func:`correlation_shrinkage`, the map is
+    :math:`A = \mathrm{diag}(1/d)\, R^{-1/2}`. A change of the units of single features changes d
+    only, so that ``z = x A`` does not depend on them. A feature that is constant within every class
+    has no within-class scale: its total standard deviation takes the place of d.
+
+    Parameters
+    ----------
+    stats : ClassStatistics
+        Moments of the classes, pooled or not, in `coordinates`.
+    coordinates : Coordinates
+        Shift and scale that come before the linear map.
+
+    Returns
+    -------
+    Coordinates
+        The coordinates with axes.
+    """
+    pooled, total = stats.pooled_covariance, np.diag(stats.total_covariance)
+    variance = np.diag(pooled)
+    constant = variance <= EIGENVALUE_FLOOR * total
+    deviation = np.sqrt(np.where(constant, total, variance))
+    # Rounding leaves about eps of the largest variance in a feature that is constant.
+    deviation[total <= 1e-30 * total.max(initial=0.0)] = 1.0
+    correlation = pooled / np.outer(deviation, deviation)
+    correlation[constant, :] = correlation[:, constant] = 0.0
+    correlation[constant, constant] = 1.0
+    n_samples = float(stats.count.sum()) - np.count_nonzero(stats.count)
+    s = correlation_shrinkage(correlation, n_samples)
+    correlation = (1 - s) * correlation + s * np.eye(len(correlation))
+    eigenvalues, vectors = np.linalg.eigh(correlation)
+    roots = np.sqrt(np.maximum(eigenvalues, EIGENVALUE_FLOOR))
+    axes = (vectors / roots) @ vectors.T / deviation[:, None]
+    inverse = (vectors * roots) @ vectors.T * deviation
+    return Coordinates(coordinates.center, coordinates.scale, axes, inverse)
+
+
+# Gaussians
 
 
 @dataclass(frozen=True)
@@ -149,7 +386,7 @@ def fit_gaussians(
     shrinkage: Shrinkage = "auto",
     covariances: FloatArray | None = None,
     classes: AnyArray | None = None,
-    stand_in: FloatArray | None = None,
+    whitened: bool = False,
 ) -> ClassGaussians:
     """Fit one Gaussian per class from class statistics.
 
@@ -165,13 +402,12 @@ def fit_gaussians(
         None is maximum likelihood, "auto" Ledoit-Wolf, a number s in [0, 1] gives
         (1-s)·S + s·(trace S/D)·I: larger values regularise more.
     covariances : ndarray of shape (n_classes, n_features, n_features), default=None
-        Covariances to use in place of the shrunk ones; see :func:`estimate_covariances`.
+        Covariances to use in place of the shrunk ones.
     classes : ndarray of shape (n_classes,), default=None
         Class names for warnings.
-    stand_in : ndarray of shape (n_features, n_features), default=None
-        Covariance of classes with a single sample or no scatter; None for the pooled one. A matrix
-        states that the pooled covariance is known, the identity of whitened coordinates: classes
-        with few samples shrink towards it.
+    whitened : bool, default=False
+        Whether the pooled covariance is known to be the identity. Classes with few samples then
+        share one shrinkage, and classes with a single sample take the identity.
 
     Returns
     -------
@@ -186,339 +422,16 @@ def fit_gaussians(
     >>> fit_gaussians(class_statistics(X, y, 3)).log_density(X).shape
     (150, 3)
     """
-    pooled, total = stats.pooled(), stats.total_variance
+    pooled = stats.pooled_covariance
+    own, isotropic, flat, stand_in, floor = covariance_rule(
+        stats.moments, stats.mean, pooled, shrinkage, whitened=whitened, classes=classes
+    )
     if covariances is None:
-        covariances = covariance.class_covariances(stats, shrinkage, whitened=stand_in is not None)
-    flat = covariance.degenerate_classes(stats.traces, stats.mean, total, classes)
-    if flat.any():
-        shrunk = (
-            covariance.stand_in_covariance(pooled, total, shrinkage)
-            if stand_in is None
-            else stand_in
-        )
-        covariances = np.where(flat[:, None, None], shrunk, covariances)
-    plain = covariance.stand_in_covariance(pooled, total)
-    floor = EIGENVALUE_FLOOR * float(np.trace(plain)) / len(plain)
+        identity = isotropic[:, None, None] * np.eye(len(pooled))
+        covariances = own[:, None, None] * stats.covariances + identity
+    covariances[flat] = stand_in
     gaussians = ClassGaussians.from_moments(stats.mean, covariances, floor)
     # A column of a whitener has the squared norm of one over the eigenvalue.
     top = np.einsum("cij,cij->cj", gaussians.whiteners, gaussians.whiteners)
-    covariance.warn_floored(np.count_nonzero(top * floor > 1 - 1e-9, axis=1), plain)
+    warn_floored(np.count_nonzero(top * floor > 1 - 1e-9, axis=1), pooled)
     return gaussians
-
-
-def estimate_covariances(
-    estimator: Any,
-    X: AnyArray,
-    codes: IntArray,
-    stats: ClassStatistics,
-    coordinates: Coordinates,
-    sample_weight: FloatArray | None = None,
-) -> FloatArray:
-    """Return the class covariances of a scikit-learn estimator, in the coordinates of `stats`."""
-    covariances = stats.covariances
-    for c, rows in enumerate(rows_by_class(codes, len(covariances))):
-        if len(rows) < 2:
-            continue
-        x = coordinates.apply(X[rows]) - stats.mean[c]
-        weight = None if sample_weight is None else sample_weight[rows]
-        fitted = covariance.fit_weighted(clone(estimator, safe=False), x, weight)
-        found = np.asarray(getattr(fitted, "covariance_", np.nan), float)
-        if found.shape != covariances[c].shape or not np.isfinite(found).all():
-            raise ValueError(
-                f"covariance_estimator={estimator!r} must set covariance_ to a finite matrix of shape "
-                f"{covariances[c].shape} in fit, as those of sklearn.covariance do; got shape "
-                f"{found.shape}."
-            )
-        covariances[c] = (found + found.T) / 2
-    return covariances
-
-
-@dataclass(frozen=True)
-class GaussianDensity:
-    r"""A density made of Gaussians: :math:`p = \sum_k \pi_k \mathcal N_k`.
-
-    With responsibilities :math:`r_k(x)` and :math:`v_k = P_k (x - \mu_k)`, the gradient of the
-    log-density is :math:`-\sum_k r_k v_k` and the curvature :math:`\nabla\nabla p / p` is
-    :math:`\sum_k r_k (v_k v_k^T - P_k)`.
-
-    Attributes
-    ----------
-    gaussians : ClassGaussians
-        The components.
-    log_weights : ndarray of shape (n_components,)
-        Logarithms of the mixing weights.
-    """
-
-    gaussians: ClassGaussians
-    log_weights: FloatArray
-
-    @classmethod
-    def of_class(cls, gaussians: ClassGaussians, c: int) -> GaussianDensity:
-        """Return the Gaussian of class `c`."""
-        return cls(ClassGaussians(*(a[c : c + 1] for a in vars(gaussians).values())), np.zeros(1))
-
-    def log_joint(self, X: FloatArray) -> FloatArray:
-        """Return the logarithm of each weighted component, shape (n_samples, n_components)."""
-        return self.gaussians.log_density(X) + self.log_weights
-
-    @np.errstate(under="ignore")
-    def log_density(self, X: FloatArray) -> FloatArray:
-        """Return the log-density, shape (n_samples,)."""
-        return np.asarray(logsumexp(self.log_joint(X), axis=1))
-
-    @np.errstate(under="ignore")
-    def gradient(self, X: FloatArray) -> FloatArray:
-        """Return the gradient of the log-density, shape (n_samples, n_features)."""
-        responsibility = softmax(self.log_joint(X), axis=1)
-        return np.asarray(np.einsum("nk,nkj->nj", responsibility, self.gaussians.gradient(X)))
-
-    @np.errstate(under="ignore")
-    def curvature(self, X: FloatArray) -> FloatArray:
-        """Return the Hessian of the density divided by the density, one matrix per sample."""
-        return self.gaussians.weighted_curvature(X, softmax(self.log_joint(X), axis=1))
-
-
-@dataclass(frozen=True)
-class SeparateModels:
-    """One fitted class model per class, with methods `log_density`, `gradient` and `curvature`.
-
-    Attributes
-    ----------
-    models : sequence
-        In class order.
-    """
-
-    models: Sequence[Any]
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return len(self.models)
-
-    def log_density(self, X: FloatArray) -> FloatArray:
-        """Return the log-density of each class at each sample, shape (n_samples, n_classes)."""
-        return np.column_stack([model.log_density(X) for model in self.models])
-
-    def weighted_curvature(self, X: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return the sum over classes of w_c G_c, shape (n_samples, n_features, n_features)."""
-        total = np.zeros((*X.shape, X.shape[1]))
-        for model, weight in zip(self.models, weights.T, strict=True):
-            rows = np.flatnonzero(weight)
-            if len(rows):
-                total[rows] += weight[rows, None, None] * model.curvature(X[rows])
-        return total
-
-    def precision_size(self, weights: FloatArray) -> FloatArray:
-        """Return zeros, shape (n_samples,): general models have no precision matrices."""
-        return np.zeros(len(weights))
-
-
-def fit_class_models(
-    class_model: Any,
-    X: FloatArray,
-    codes: IntArray,
-    gaussians: ClassGaussians,
-    *,
-    sample_weight: FloatArray | None = None,
-    classes: AnyArray | None = None,
-    rng: np.random.RandomState | None = None,
-) -> SeparateModels:
-    """Clone and fit a density model on the samples of each class.
-
-    Parameters
-    ----------
-    class_model : estimator
-        Class model with ``fit(X)``, ``log_density``, ``gradient`` and ``curvature``.
-    X : ndarray of shape (n_samples, n_features)
-        Samples, in the coordinates of the Gaussians.
-    codes : ndarray of shape (n_samples,)
-        Class of each sample.
-    gaussians : ClassGaussians
-        One Gaussian per class, used for a class with a single distinct sample.
-    sample_weight : ndarray of shape (n_samples,), default=None
-        Frequencies of the samples.
-    classes : ndarray of shape (n_classes,), default=None
-        Class names for errors.
-    rng : RandomState, default=None
-        Draws the seeds of models whose `random_state` is None.
-
-    Returns
-    -------
-    SeparateModels
-        The fitted models.
-    """
-    methods = ("fit", "log_density", "gradient", "curvature")
-    missing = [name for name in methods if not callable(getattr(class_model, name, None))]
-    if missing:
-        raise TypeError(
-            f"class_model={class_model!r} has no method {', '.join(missing)}. A class model needs "
-            "fit, log_density, gradient and curvature, like genmetric.GaussianMixtureModel."
-        )
-    params = class_model.get_params() if hasattr(class_model, "get_params") else {}
-    seeded = params.get("random_state", 0) is not None
-    fitted: list[Any] = []
-    for c, rows in enumerate(rows_by_class(codes, gaussians.n_classes)):
-        x = X[rows]
-        if (x == x[0]).all():
-            fitted.append(GaussianDensity.of_class(gaussians, c))
-            continue
-        try:
-            own = clone(class_model, safe=False)  # a plain object is copied
-            if rng is not None and not seeded:
-                own.set_params(random_state=rng.randint(2**31 - 1))
-            weight = None if sample_weight is None else sample_weight[rows]
-            fitted.append(covariance.fit_weighted(own, x, weight))
-        except Exception as error:
-            name = c if classes is None else classes[c]
-            error.add_note(f"while fitting class_model={class_model!r} on class {name!r}")
-            raise
-    return SeparateModels(fitted)
-
-
-class GaussianDensityMixin:
-    """Density methods of an estimator that keeps a `_density` in its `_coordinates`."""
-
-    _density: GaussianDensity
-    _coordinates: Coordinates
-
-    def _rows(self, X: ArrayLike) -> FloatArray:
-        """Validate samples, and return them in the coordinates of the density."""
-        check_is_fitted(self)
-        refuse_lazy(X)
-        return self._coordinates.apply(validate_data(self, X, dtype=np.float64, reset=False))
-
-    def log_density(self, X: ArrayLike) -> FloatArray:
-        """Compute the log-density at each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            log p(x).
-        """
-        x = self._rows(X)
-        log_volume = x.shape[1] * float(np.log(self._coordinates.scale))
-        return np.asarray(self._density.log_density(x) - log_volume)
-
-    def gradient(self, X: ArrayLike) -> FloatArray:
-        """Compute the gradient of the log-density at each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The gradient of log p.
-        """
-        x = self._rows(X)  # first: it raises NotFittedError
-        with np.errstate(all="ignore"):
-            inside = self._density.gradient(x) / self._coordinates.scale
-        return cast_finite(inside, np.float64, "The gradients of the density")
-
-    def curvature(self, X: ArrayLike) -> FloatArray:
-        """Compute the Hessian of the density divided by the density, at each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features, n_features)
-            The Hessian of p divided by p, one matrix per sample.
-        """
-        x = self._rows(X)
-        with np.errstate(all="ignore"):
-            inside = self._density.curvature(x) / self._coordinates.scale / self._coordinates.scale
-        return cast_finite(inside, np.float64, "The curvatures of the density")
-
-
-class GaussianModel(GaussianDensityMixin, BaseEstimator):
-    r"""One Gaussian as the density of a class.
-
-    For :math:`p = \mathcal N(\mu, \Sigma)`, :math:`P = \Sigma^{-1}` and :math:`v = P(x - \mu)`, the
-    gradient of the log-density is :math:`-v` and the curvature :math:`\nabla\nabla p / p` is
-    :math:`v v^T - P`.
-
-    Parameters
-    ----------
-    shrinkage : None, "auto" or float, default="auto"
-        ``None`` is maximum likelihood, ``"auto"`` the shrinkage of Ledoit and Wolf, a number s in
-        [0, 1] gives (1-s)·S + s·(trace S/D)·I: larger values regularise more. Eigenvalues below
-        1e-8 of the mean variance are raised to that level for every shrinkage.
-    covariance_estimator : estimator, default=None
-        Estimator with ``fit`` and ``covariance_`` from :mod:`sklearn.covariance`, cloned and fitted
-        on the samples. It requires ``shrinkage="auto"``, which it replaces.
-
-    Attributes
-    ----------
-    mean_ : ndarray of shape (n_features,)
-        The mean.
-    covariance_ : ndarray of shape (n_features, n_features)
-        The covariance.
-    n_features_in_ : int
-        Number of features seen during fit.
-
-    See Also
-    --------
-    GaussianMixtureModel : Several Gaussians as the density of a class.
-    GenerativeMetric : Uses one model per class.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from genmetric import GaussianModel
-    >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> model = GaussianModel().fit(X)
-    >>> model.curvature(X).shape
-    (200, 3, 3)
-    """
-
-    def __init__(self, *, shrinkage: Any = "auto", covariance_estimator: Any = None) -> None:
-        self.shrinkage = shrinkage
-        self.covariance_estimator = covariance_estimator
-
-    def fit(
-        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
-    ) -> GaussianModel:
-        """Estimate the mean and the covariance.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples of one class.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Frequencies of the samples.
-
-        Returns
-        -------
-        self : GaussianModel
-            The fitted model.
-        """
-        shrinkage = covariance.check_shrinkage(self.shrinkage, self.covariance_estimator)
-        refuse_lazy(X)
-        x = validate_data(self, X, dtype=np.float64)
-        weight = None if sample_weight is None else check_weights(sample_weight, len(x))
-        coordinates = Coordinates.of(x)
-        codes = np.zeros(len(x), np.intp)
-        stats = class_statistics(x, codes, 1, coordinates=coordinates, sample_weight=weight)
-        covariances = None
-        if self.covariance_estimator is not None:
-            covariances = estimate_covariances(
-                self.covariance_estimator, x, codes, stats, coordinates, weight
-            )
-        gaussians = fit_gaussians(stats, shrinkage=shrinkage, covariances=covariances)
-        self._coordinates, self._density = coordinates, GaussianDensity.of_class(gaussians, 0)
-        self.mean_ = coordinates.restore(gaussians.means[0])
-        self.covariance_ = coordinates.restore_covariances(gaussians.covariances[0])
-        return self

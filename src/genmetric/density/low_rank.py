@@ -9,15 +9,7 @@ import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density.coordinates import Coordinates
-from genmetric.density.covariance import (
-    EIGENVALUE_FLOOR,
-    Shrinkage,
-    covariance_terms,
-    degenerate_classes,
-    stand_in_covariance,
-    warn_floored,
-)
-from genmetric.density.statistics import ClassStatistics
+from genmetric.density.gaussian import Shrinkage, covariance_rule, warn_floored
 
 
 @dataclass(frozen=True)
@@ -213,7 +205,7 @@ def fit_low_rank_gaussians(
     shrinkage: Shrinkage = "auto",
     sample_weight: FloatArray | None = None,
     classes: AnyArray | None = None,
-    stand_in: FloatArray | None = None,
+    whitened: bool = False,
 ) -> LowRankGaussians:
     r"""Fit one Gaussian per class from samples in memory, without covariance matrices.
 
@@ -234,7 +226,7 @@ def fit_low_rank_gaussians(
     shrinkage : "auto" or float, default="auto"
     sample_weight : ndarray of shape (n_samples,), default=None
     classes : ndarray of shape (n_classes,), default=None
-    stand_in : ndarray of shape (n_features, n_features), default=None
+    whitened : bool, default=False
         See :func:`~genmetric.density.fit_gaussians`.
 
     Returns
@@ -246,15 +238,10 @@ def fit_low_rank_gaussians(
     moments, means, scatter, spectra = _class_spectra(
         X, codes, n_classes, coordinates, sample_weight
     )
-    count, traces, _, fourth = moments
-    zero = np.zeros((1, n_features))
-    sums = count.sum(keepdims=True), zero, scatter[None], zero, fourth.sum(keepdims=True)
-    pooled, e = ClassStatistics(*sums), means - count @ means / count.sum()
-    total = float(pooled.traces[0] + count @ np.einsum("ij,ij->i", e, e) / count.sum())
-    plain = stand_in_covariance(pooled, total)
-    own, isotropic = covariance_terms(moments, plain, shrinkage, whitened=stand_in is not None)
-    flat = degenerate_classes(traces, means, total, classes)
-    floor = EIGENVALUE_FLOOR * float(np.trace(plain)) / n_features
+    pooled = scatter / moments[0].sum()
+    own, isotropic, flat, stand_in, floor = covariance_rule(
+        moments, means, pooled, shrinkage, whitened=whitened, classes=classes
+    )
     alpha = np.maximum(isotropic, floor)
     raised, blocks = np.zeros(n_classes, np.intp), np.zeros(n_classes, np.intp)
     log_det = np.zeros(n_classes)
@@ -266,10 +253,9 @@ def fit_low_rank_gaussians(
         blocks[c] = len(axes)
         K, log_det[c] = _scaled_axes(spectra[c][1], np.maximum(variances, floor), alpha[c])
         axes.append(K)
-    warn_floored(raised, plain)
+    warn_floored(raised, pooled)
     if flat.any():
-        shrunk = stand_in_covariance(pooled, total, shrinkage) if stand_in is None else stand_in
-        variances, columns = np.linalg.eigh(shrunk)
+        variances, columns = np.linalg.eigh(stand_in)
         variances = np.maximum(variances, floor)
         alpha[flat], blocks[flat] = variances[0], len(axes)
         K, log_det[flat] = _scaled_axes(columns.T, variances, variances[0])

@@ -8,7 +8,7 @@ a large offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -56,34 +56,6 @@ class ClassStatistics:
     scatter: FloatArray
     third: FloatArray
     fourth: FloatArray
-
-    @classmethod
-    def from_rows(
-        cls, X: FloatArray, codes: IntArray, n_classes: int, sample_weight: FloatArray | None = None
-    ) -> ClassStatistics:
-        """Compute the statistics of samples at once; see :func:`class_statistics`."""
-        D = X.shape[1]
-        shapes: tuple[tuple[int, ...], ...] = ((), (D,), (D, D), (D,), ())
-        stats = cls(*(np.zeros((n_classes, *shape)) for shape in shapes))
-        for c, rows in enumerate(rows_by_class(codes, n_classes)):
-            w = np.ones(len(rows)) if sample_weight is None else sample_weight[rows]
-            total = w.sum()
-            if total <= 0:
-                continue
-            e = X.take(rows, axis=0)
-            mean = (w @ e) / total
-            e -= mean
-            # One correction step: the rounding of a large common offset leaves a small mean in e.
-            shift = (w @ e) / total
-            e -= shift
-            norm2 = np.einsum("ij,ij->i", e, e)
-            stats.count[c] = total
-            stats.mean[c] = mean + shift
-            # Without weights the product with its own transpose, at half the cost.
-            stats.scatter[c] = (e if sample_weight is None else e * w[:, None]).T @ e
-            stats.third[c] = (w * norm2) @ e
-            stats.fourth[c] = w @ norm2**2
-        return stats
 
     @property
     def is_pooled(self) -> bool:
@@ -170,25 +142,11 @@ class ClassStatistics:
         return self.scatter / np.maximum(self.count, np.finfo(float).tiny)[:, None, None]
 
     @property
-    def traces(self) -> FloatArray:
-        """Trace of the maximum-likelihood covariance of each class, shape (n_classes,)."""
-        return np.asarray(np.trace(self.covariances, axis1=1, axis2=2))
-
-    @property
-    def squares(self) -> FloatArray:
-        """Squared Frobenius norm of the covariance of each class, shape (n_classes,)."""
-        cov = self.covariances
-        return np.asarray(np.einsum("cij,cij->c", cov, cov))
-
-    @property
     def moments(self) -> FloatArray:
-        """Count, trace and square of the covariance, and fourth moment, shape (4, n_classes)."""
-        return np.stack([self.count, self.traces, self.squares, self.fourth])
-
-    def pooled(self) -> ClassStatistics:
-        """Return the statistics of all classes as one, each sample about the mean of its class."""
-        arrays = (self.count, 0 * self.mean, self.scatter, self.third, self.fourth)
-        return ClassStatistics(*(values.sum(axis=0, keepdims=True) for values in arrays))
+        """Count, trace and squared norm of the covariance, fourth moment; shape (4, n_classes)."""
+        cov = self.covariances
+        traces, squares = np.einsum("cii->c", cov), np.einsum("cij,cij->c", cov, cov)
+        return np.stack([self.count, traces, squares, self.fourth])
 
     @property
     def pooled_covariance(self) -> FloatArray:
@@ -202,20 +160,10 @@ class ClassStatistics:
         between = (e * self.count[:, None]).T @ e / self.count.sum()
         return np.asarray(self.pooled_covariance + between)
 
-    @property
-    def total_variance(self) -> float:
-        """Trace of the covariance of all samples about their common mean."""
-        return float(np.trace(self.total_covariance))
-
 
 def _samples(X: AnyArray, rows: slice, coordinates: Coordinates | None) -> FloatArray:
     """Return samples as float64, in the given coordinates."""
     return np.asarray(X[rows], float) if coordinates is None else coordinates.apply(X[rows])
-
-
-def merge_statistics(parts: Iterable[ClassStatistics]) -> ClassStatistics:
-    """Merge statistics of the same classes and coordinates, in order."""
-    return reduce(ClassStatistics.merge, parts)
 
 
 def class_statistics(
@@ -260,13 +208,31 @@ def class_statistics(
         )
 
     def of_chunk(rows: slice) -> ClassStatistics:
-        w = None if sample_weight is None else sample_weight[rows]
-        return ClassStatistics.from_rows(_samples(X, rows, coordinates), codes[rows], n_classes, w)
+        x, some = _samples(X, rows, coordinates), codes[rows]
+        shapes: tuple[tuple[int, ...], ...] = ((), x.shape[1:], 2 * x.shape[1:], x.shape[1:], ())
+        stats = ClassStatistics(*(np.zeros((n_classes, *shape)) for shape in shapes))
+        for c, own in enumerate(rows_by_class(some, n_classes)):
+            w = np.ones(len(own)) if sample_weight is None else sample_weight[rows][own]
+            total = w.sum()
+            if total <= 0:
+                continue
+            e = x.take(own, axis=0)
+            for _ in range(2):  # the second step removes the mean that rounding leaves
+                shift = (w @ e) / total
+                stats.mean[c] += shift
+                e -= shift
+            norm2 = np.einsum("ij,ij->i", e, e)
+            stats.count[c] = total
+            # Without weights the product with its own transpose, at half the cost.
+            stats.scatter[c] = (e if sample_weight is None else e * w[:, None]).T @ e
+            stats.third[c] = (w * norm2) @ e
+            stats.fourth[c] = w @ norm2**2
+        return stats
 
     # A chunk should stay in the cache; but a merge costs one pass over the scatters, so it should
     # be longer than all of them.
     chunks = row_chunks(len(X), 32 * n_features, budget=max(2**23, 128 * n_classes * n_features**2))
-    return merge_statistics(map_chunks(of_chunk, chunks, n_jobs))
+    return reduce(ClassStatistics.merge, map_chunks(of_chunk, chunks, n_jobs))
 
 
 def pooled_statistics(

@@ -10,16 +10,19 @@ import numpy as np
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import warn_user
 from genmetric.density.coordinates import Coordinates
-from genmetric.density.covariance import Shrinkage, check_shrinkage, pooled_whitening
 from genmetric.density.gaussian import (
     ClassGaussians,
+    Shrinkage,
+    fit_gaussians,
+    pooled_whitening,
+)
+from genmetric.density.low_rank import LowRankGaussians, fit_low_rank_gaussians, saves_memory
+from genmetric.density.models import (
     GaussianModel,
     SeparateModels,
     estimate_covariances,
     fit_class_models,
-    fit_gaussians,
 )
-from genmetric.density.low_rank import LowRankGaussians, fit_low_rank_gaussians, saves_memory
 from genmetric.density.statistics import (
     ClassStatistics,
     class_statistics,
@@ -34,9 +37,10 @@ Models: TypeAlias = ClassGaussians | LowRankGaussians | SeparateModels
 def gaussian_shrinkage(shrinkage: Any, class_model: Any) -> Shrinkage:
     """Return the shrinkage of the class Gaussians: that of a GaussianModel, if one is given."""
     if class_model is None:
-        return check_shrinkage(shrinkage)
+        return shrinkage  # type: ignore[no-any-return]
     if isinstance(class_model, GaussianModel):
-        return check_shrinkage(class_model.shrinkage, class_model.covariance_estimator)
+        class_model._check_parameters()
+        return class_model.shrinkage  # type: ignore[no-any-return]
     return "auto"
 
 
@@ -73,9 +77,12 @@ def fit_base_gaussians(
 ) -> ClassGaussians:
     """Fit one Gaussian per class from statistics in the coordinates of the base."""
     # In the pooled base the pooled covariance is the identity.
-    stand_in = np.eye(stats.mean.shape[1]) if base == "pooled" else None
     return fit_gaussians(
-        stats, shrinkage=shrinkage, covariances=covariances, classes=classes, stand_in=stand_in
+        stats,
+        shrinkage=shrinkage,
+        covariances=covariances,
+        classes=classes,
+        whitened=base == "pooled",
     )
 
 
@@ -111,7 +118,7 @@ def fit_models(
             shrinkage=s,
             sample_weight=weight,
             classes=classes,
-            stand_in=np.eye(x.shape[1]) if base == "pooled" else None,
+            whitened=base == "pooled",
         )
         return coordinates, stats, low, low
     if needs_fourth_moments(base, s):
@@ -143,7 +150,8 @@ def sampled_fourth_moments(
     """
     kept = np.bincount(codes, minlength=len(stats.count))
     fourth = fourth_moments(x, codes, stats.mean, coordinates) / np.maximum(kept, 1)
-    gaussian = stats.traces**2 + 2 * stats.squares
+    _, traces, squares, _ = stats.moments
+    gaussian = traces**2 + 2 * squares
     return np.asarray(stats.count * np.where(kept > 0, fourth, gaussian))
 
 

@@ -35,8 +35,8 @@ from genmetric._validation import (
 )
 from genmetric._validation import ArrayLike as ArrayLikeRule
 from genmetric.density.coordinates import Coordinates
-from genmetric.density.covariance import SHRINKAGE_RULES, Shrinkage
-from genmetric.density.gaussian import GaussianModel
+from genmetric.density.gaussian import SHRINKAGE_RULES, Shrinkage
+from genmetric.density.models import GaussianModel
 from genmetric.density.statistics import ClassStatistics, fourth_moments
 from genmetric.geometry.dense import PackedMetrics, dense_bytes_per_row, packed_local_metrics
 from genmetric.geometry.factor import rank_limited_factor, symmetric_root

@@ -10,7 +10,7 @@ import numpy as np
 
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric.density.covariance import correlation_shrinkage
+from genmetric.density.gaussian import correlation_shrinkage
 from genmetric.learners.two_covariance import (
     discriminant_axes,
     log_likelihood_ratio,

@@ -19,7 +19,7 @@ from genmetric._parallel import row_chunks
 from genmetric._text import import_optional
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import FLOATS, cast_finite, form_points
-from genmetric.density.covariance import EIGENVALUE_FLOOR, correlation_shrinkage
+from genmetric.density.gaussian import EIGENVALUE_FLOOR, correlation_shrinkage
 from genmetric.density.statistics import ClassStatistics
 from genmetric.learners.mahalanobis import fitted_samples, linear_layer
 

@@ -23,9 +23,9 @@ from sklearn.utils.random import sample_without_replacement
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import Interval, ParameterRules
-from genmetric.density.covariance import Shrinkage
-from genmetric.density.gaussian import GaussianDensity, fit_gaussians
+from genmetric.density.gaussian import Shrinkage, fit_gaussians
 from genmetric.density.kernel import fit_rate, kernel_sums
+from genmetric.density.models import GaussianDensity
 from genmetric.density.statistics import class_statistics
 from genmetric.geometry.factor import symmetric_root
 from genmetric.geometry.local import interpolate

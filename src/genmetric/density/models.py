@@ -1,27 +1,247 @@
-"""Gaussian mixtures: a class model for curved or multimodal classes, and their EM algorithm."""
+"""Densities of single classes as estimators: one Gaussian, a mixture, or a model of the user's."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import logsumexp, softmax
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._typing import ArrayLike, FloatArray, IntArray
+from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     RANDOM_STATE,
+    HasMethods,
     Interval,
     ParameterRules,
+    cast_finite,
     check_parameters,
-    weighted_rows,
+    check_weights,
+    refuse_lazy,
+    rows_by_class,
 )
 from genmetric.density.coordinates import Coordinates
-from genmetric.density.covariance import class_covariances
-from genmetric.density.gaussian import ClassGaussians, GaussianDensity, GaussianDensityMixin
-from genmetric.density.statistics import ClassStatistics
+from genmetric.density.gaussian import (
+    SHRINKAGE_RULES,
+    ClassGaussians,
+    covariance_terms,
+    fit_gaussians,
+)
+from genmetric.density.statistics import ClassStatistics, class_statistics
+
+
+@dataclass(frozen=True)
+class GaussianDensity:
+    r"""A density made of Gaussians: :math:`p = \sum_k \pi_k \mathcal N_k`.
+
+    With responsibilities :math:`r_k(x)` and :math:`v_k = P_k (x - \mu_k)`, the gradient of the
+    log-density is :math:`-\sum_k r_k v_k` and the curvature :math:`\nabla\nabla p / p` is
+    :math:`\sum_k r_k (v_k v_k^T - P_k)`.
+
+    Attributes
+    ----------
+    gaussians : ClassGaussians
+        The components.
+    log_weights : ndarray of shape (n_components,)
+        Logarithms of the mixing weights.
+    """
+
+    gaussians: ClassGaussians
+    log_weights: FloatArray
+
+    @classmethod
+    def of_class(cls, gaussians: ClassGaussians, c: int) -> GaussianDensity:
+        """Return the Gaussian of class `c`."""
+        return cls(ClassGaussians(*(a[c : c + 1] for a in vars(gaussians).values())), np.zeros(1))
+
+    def log_joint(self, X: FloatArray) -> FloatArray:
+        """Return the logarithm of each weighted component, shape (n_samples, n_components)."""
+        return self.gaussians.log_density(X) + self.log_weights
+
+    @np.errstate(under="ignore")
+    def log_density(self, X: FloatArray) -> FloatArray:
+        """Return the log-density, shape (n_samples,)."""
+        return np.asarray(logsumexp(self.log_joint(X), axis=1))
+
+    @np.errstate(under="ignore")
+    def gradient(self, X: FloatArray) -> FloatArray:
+        """Return the gradient of the log-density, shape (n_samples, n_features)."""
+        responsibility = softmax(self.log_joint(X), axis=1)
+        return np.asarray(np.einsum("nk,nkj->nj", responsibility, self.gaussians.gradient(X)))
+
+    @np.errstate(under="ignore")
+    def curvature(self, X: FloatArray) -> FloatArray:
+        """Return the Hessian of the density divided by the density, one matrix per sample."""
+        return self.gaussians.weighted_curvature(X, softmax(self.log_joint(X), axis=1))
+
+
+class GaussianDensityMixin:
+    """Density methods of an estimator that keeps a `_density` in its `_coordinates`."""
+
+    _density: GaussianDensity
+    _coordinates: Coordinates
+
+    def _rows(self, X: ArrayLike) -> FloatArray:
+        """Validate samples, and return them in the coordinates of the density."""
+        check_is_fitted(self)
+        refuse_lazy(X)
+        return self._coordinates.apply(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def log_density(self, X: ArrayLike) -> FloatArray:
+        """Compute the log-density at each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            log p(x).
+        """
+        x = self._rows(X)
+        log_volume = x.shape[1] * float(np.log(self._coordinates.scale))
+        return np.asarray(self._density.log_density(x) - log_volume)
+
+    def gradient(self, X: ArrayLike) -> FloatArray:
+        """Compute the gradient of the log-density at each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The gradient of log p.
+        """
+        x = self._rows(X)  # first: it raises NotFittedError
+        with np.errstate(all="ignore"):
+            inside = self._density.gradient(x) / self._coordinates.scale
+        return cast_finite(inside, np.float64, "The gradients of the density")
+
+    def curvature(self, X: ArrayLike) -> FloatArray:
+        """Compute the Hessian of the density divided by the density, at each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features, n_features)
+            The Hessian of p divided by p, one matrix per sample.
+        """
+        x = self._rows(X)
+        with np.errstate(all="ignore"):
+            inside = self._density.curvature(x) / self._coordinates.scale / self._coordinates.scale
+        return cast_finite(inside, np.float64, "The curvatures of the density")
+
+
+class GaussianModel(GaussianDensityMixin, BaseEstimator):
+    r"""One Gaussian as the density of a class.
+
+    For :math:`p = \mathcal N(\mu, \Sigma)`, :math:`P = \Sigma^{-1}` and :math:`v = P(x - \mu)`, the
+    gradient of the log-density is :math:`-v` and the curvature :math:`\nabla\nabla p / p` is
+    :math:`v v^T - P`.
+
+    Parameters
+    ----------
+    shrinkage : None, "auto" or float, default="auto"
+        ``None`` is maximum likelihood, ``"auto"`` the shrinkage of Ledoit and Wolf, a number s in
+        [0, 1] gives (1-s)·S + s·(trace S/D)·I: larger values regularise more. Eigenvalues below
+        1e-8 of the mean variance are raised to that level for every shrinkage.
+    covariance_estimator : estimator, default=None
+        Estimator with ``fit`` and ``covariance_`` from :mod:`sklearn.covariance`, cloned and fitted
+        on the samples. It requires ``shrinkage="auto"``, which it replaces.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        The mean.
+    covariance_ : ndarray of shape (n_features, n_features)
+        The covariance.
+    n_features_in_ : int
+        Number of features seen during fit.
+
+    See Also
+    --------
+    GaussianMixtureModel : Several Gaussians as the density of a class.
+    GenerativeMetric : Uses one model per class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric import GaussianModel
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> model = GaussianModel().fit(X)
+    >>> model.curvature(X).shape
+    (200, 3, 3)
+    """
+
+    _parameter_rules: ClassVar[ParameterRules] = {
+        "shrinkage": SHRINKAGE_RULES,
+        "covariance_estimator": [None, HasMethods(("fit",))],
+    }
+
+    def __init__(self, *, shrinkage: Any = "auto", covariance_estimator: Any = None) -> None:
+        self.shrinkage = shrinkage
+        self.covariance_estimator = covariance_estimator
+
+    def fit(
+        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> GaussianModel:
+        """Estimate the mean and the covariance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples of one class.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Frequencies of the samples.
+
+        Returns
+        -------
+        self : GaussianModel
+            The fitted model.
+        """
+        self._check_parameters()
+        refuse_lazy(X)
+        x = validate_data(self, X, dtype=np.float64)
+        weight = None if sample_weight is None else check_weights(sample_weight, len(x))
+        coordinates = Coordinates.of(x)
+        codes = np.zeros(len(x), np.intp)
+        stats = class_statistics(x, codes, 1, coordinates=coordinates, sample_weight=weight)
+        covariances = None
+        if self.covariance_estimator is not None:
+            covariances = estimate_covariances(
+                self.covariance_estimator, x, codes, stats, coordinates, weight
+            )
+        gaussians = fit_gaussians(stats, shrinkage=self.shrinkage, covariances=covariances)
+        self._coordinates, self._density = coordinates, GaussianDensity.of_class(gaussians, 0)
+        self.mean_ = coordinates.restore(gaussians.means[0])
+        self.covariance_ = coordinates.restore_covariances(gaussians.covariances[0])
+        return self
+
+    def _check_parameters(self) -> None:
+        """Raise if a parameter is not valid, or if two of them define the covariance."""
+        check_parameters(self)
+        if self.covariance_estimator is not None and self.shrinkage not in (None, "auto"):
+            raise ValueError(
+                f"shrinkage={self.shrinkage!r} and covariance_estimator="
+                f"{self.covariance_estimator!r} both define the covariance. Leave shrinkage at "
+                '"auto" to use the estimator.'
+            )
 
 
 def _seed_components(
@@ -110,8 +330,11 @@ def fit_mixture(
     split into K equal parts. The other parameters are those of :class:`GaussianMixtureModel`.
     """
     n_features = X.shape[1]
-    whole = ClassStatistics.from_rows(X, np.zeros(len(X), np.intp), 1, weights)
-    prior = class_covariances(whole, "auto")[0] / n_components ** (2 / n_features)
+    whole = class_statistics(X, np.zeros(len(X), np.intp), 1, sample_weight=weights)
+    covariance = whole.pooled_covariance
+    own, isotropic = covariance_terms(whole.moments, covariance, "auto")
+    prior = own * covariance + isotropic * np.eye(n_features)
+    prior /= n_components ** (2 / n_features)
     prior_rows = n_features + 2.0 if pooling is None else pooling
     assigned = _seed_components(X, weights, n_components, rng)
     shares = weights[:, None] * (assigned[:, None] == np.arange(n_components))
@@ -260,7 +483,12 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
             The fitted model.
         """
         check_parameters(self)
-        x, weight = weighted_rows(self, X, sample_weight)
+        refuse_lazy(X)
+        x = validate_data(self, X, dtype=np.float64)
+        weight = np.ones(len(x))
+        if sample_weight is not None:
+            weight = check_weights(sample_weight, len(x))
+            x, weight = x[weight > 0], weight[weight > 0]
         coordinates = Coordinates.of(x)
         inside = coordinates.apply(x)
         rng = check_random_state(self.random_state)
@@ -288,6 +516,154 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
         self.means_ = coordinates.restore(density.gaussians.means)
         self.covariances_ = coordinates.restore_covariances(density.gaussians.covariances)
         return self
+
+
+# Models of every class
+
+
+def fit_weighted(estimator: BaseEstimator, X: AnyArray, sample_weight: FloatArray | None) -> Any:
+    """Fit an estimator on samples with frequencies, with or without support for weights.
+
+    If ``fit`` does not accept ``sample_weight``, each sample is repeated as often as its weight
+    states, which requires integers.
+    """
+    if sample_weight is not None and (sample_weight != 1).any():
+        if "sample_weight" in inspect.signature(estimator.fit).parameters:
+            estimator.fit(X, sample_weight=sample_weight)
+            return estimator
+        times = np.rint(sample_weight)
+        if not np.array_equal(times, sample_weight):
+            raise ValueError(
+                f"{type(estimator).__name__}.fit does not accept sample_weight, so weights must be "
+                "integers: each sample is repeated. Round them, or use a model that accepts weights."
+            )
+        X = np.repeat(X, times.astype(np.intp), axis=0)
+    estimator.fit(X)
+    return estimator
+
+
+def estimate_covariances(
+    estimator: Any,
+    X: AnyArray,
+    codes: IntArray,
+    stats: ClassStatistics,
+    coordinates: Coordinates,
+    sample_weight: FloatArray | None = None,
+) -> FloatArray:
+    """Return the class covariances of a scikit-learn estimator, in the coordinates of `stats`."""
+    covariances = stats.covariances
+    for c, rows in enumerate(rows_by_class(codes, len(covariances))):
+        if len(rows) < 2:
+            continue
+        x = coordinates.apply(X[rows]) - stats.mean[c]
+        weight = None if sample_weight is None else sample_weight[rows]
+        fitted = fit_weighted(clone(estimator, safe=False), x, weight)
+        found = np.asarray(getattr(fitted, "covariance_", np.nan), float)
+        if found.shape != covariances[c].shape or not np.isfinite(found).all():
+            raise ValueError(
+                f"covariance_estimator={estimator!r} must set covariance_ to a finite matrix of shape "
+                f"{covariances[c].shape} in fit, as those of sklearn.covariance do; got shape "
+                f"{found.shape}."
+            )
+        covariances[c] = (found + found.T) / 2
+    return covariances
+
+
+@dataclass(frozen=True)
+class SeparateModels:
+    """One fitted class model per class, with methods `log_density`, `gradient` and `curvature`.
+
+    Attributes
+    ----------
+    models : sequence
+        In class order.
+    """
+
+    models: Sequence[Any]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return len(self.models)
+
+    def log_density(self, X: FloatArray) -> FloatArray:
+        """Return the log-density of each class at each sample, shape (n_samples, n_classes)."""
+        return np.column_stack([model.log_density(X) for model in self.models])
+
+    def weighted_curvature(self, X: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the sum over classes of w_c G_c, shape (n_samples, n_features, n_features)."""
+        total = np.zeros((*X.shape, X.shape[1]))
+        for model, weight in zip(self.models, weights.T, strict=True):
+            rows = np.flatnonzero(weight)
+            if len(rows):
+                total[rows] += weight[rows, None, None] * model.curvature(X[rows])
+        return total
+
+    def precision_size(self, weights: FloatArray) -> FloatArray:
+        """Return zeros, shape (n_samples,): general models have no precision matrices."""
+        return np.zeros(len(weights))
+
+
+def fit_class_models(
+    class_model: Any,
+    X: FloatArray,
+    codes: IntArray,
+    gaussians: ClassGaussians,
+    *,
+    sample_weight: FloatArray | None = None,
+    classes: AnyArray | None = None,
+    rng: np.random.RandomState | None = None,
+) -> SeparateModels:
+    """Clone and fit a density model on the samples of each class.
+
+    Parameters
+    ----------
+    class_model : estimator
+        Class model with ``fit(X)``, ``log_density``, ``gradient`` and ``curvature``.
+    X : ndarray of shape (n_samples, n_features)
+        Samples, in the coordinates of the Gaussians.
+    codes : ndarray of shape (n_samples,)
+        Class of each sample.
+    gaussians : ClassGaussians
+        One Gaussian per class, used for a class with a single distinct sample.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Frequencies of the samples.
+    classes : ndarray of shape (n_classes,), default=None
+        Class names for errors.
+    rng : RandomState, default=None
+        Draws the seeds of models whose `random_state` is None.
+
+    Returns
+    -------
+    SeparateModels
+        The fitted models.
+    """
+    methods = ("fit", "log_density", "gradient", "curvature")
+    missing = [name for name in methods if not callable(getattr(class_model, name, None))]
+    if missing:
+        raise TypeError(
+            f"class_model={class_model!r} has no method {', '.join(missing)}. A class model needs "
+            "fit, log_density, gradient and curvature, like genmetric.GaussianMixtureModel."
+        )
+    params = class_model.get_params() if hasattr(class_model, "get_params") else {}
+    seeded = params.get("random_state", 0) is not None
+    fitted: list[Any] = []
+    for c, rows in enumerate(rows_by_class(codes, gaussians.n_classes)):
+        x = X[rows]
+        if (x == x[0]).all():
+            fitted.append(GaussianDensity.of_class(gaussians, c))
+            continue
+        try:
+            own = clone(class_model, safe=False)  # a plain object is copied
+            if rng is not None and not seeded:
+                own.set_params(random_state=rng.randint(2**31 - 1))
+            weight = None if sample_weight is None else sample_weight[rows]
+            fitted.append(fit_weighted(own, x, weight))
+        except Exception as error:
+            name = c if classes is None else classes[c]
+            error.add_note(f"while fitting class_model={class_model!r} on class {name!r}")
+            raise
+    return SeparateModels(fitted)
 
 
 @dataclass(frozen=True)
