@@ -38,6 +38,7 @@ from genmetric._validation import (
     labelled_rows,
     query_rows,
 )
+from genmetric.density.gaussian import SHRINKAGE_RULES
 from genmetric.geometry.dense import dense_bytes_per_row
 from genmetric.geometry.local import local_metric_factors
 from genmetric.geometry.phi import phi
@@ -139,6 +140,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
     _parameter_rules: ClassVar[ParameterRules] = {
         "n_neighbors": [Interval(int, 1)],
         "interpolation": [Interval(float, 0, 1)],
+        "shrinkage": SHRINKAGE_RULES,
         "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
     }
