@@ -1,6 +1,6 @@
 """Errors of nearest neighbours by class model: ``python benchmarks/class_models.py``.
 
-Writes the tables of docs/class_models.md; ``--splits N`` runs fewer splits and writes nothing.
+Writes the tables of docs/dev/class_models.md; ``--splits N`` runs fewer splits and writes nothing.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from tuning import load
 
 from genmetric import GaussianMixtureModel, GenerativeMetric
 
-PAGE = REPOSITORY / "docs" / "class_models.md"
+PAGE = REPOSITORY / "docs" / "dev" / "class_models.md"
 K = 5
 N_TRAIN, N_TEST, N_NOISE = 300, 2000, 4
 

@@ -1,7 +1,7 @@
 """Time and memory of every estimator as samples grow: ``python benchmarks/complexity.py``.
 
-Prints the table of docs/complexity.md: 20 features, three Gaussian classes, one thread. Seconds are
-those of the processor, and memory is what a call allocates at most (tracemalloc), measured in
+Prints the table of docs/dev/complexity.md: 20 features, three Gaussian classes, one thread. Seconds
+are those of the processor, and memory is what a call allocates at most (tracemalloc), measured in
 another call.
 """
 

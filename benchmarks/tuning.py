@@ -1,7 +1,7 @@
 """Errors of GenerativeMetricCV against metrics that are not tuned: ``python benchmarks/tuning.py``.
 
-Writes the tables of docs/tuning.md. With names of datasets as arguments only these run and nothing
-is written; so do ``--splits N``, ``--first-split N`` (other splits) and ``--shares``.
+Writes the tables of docs/guide/tune.md. With names of datasets as arguments only these run and
+nothing is written; so do ``--splits N``, ``--first-split N`` (other splits) and ``--shares``.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from genmetric import GenerativeMetric, GenerativeMetricCV
 from genmetric.datasets import load_dataset
 
-PAGE = REPOSITORY / "docs" / "tuning.md"
+PAGE = REPOSITORY / "docs" / "guide" / "tune.md"
 NAMES = [
     "iris",
     "wine",

@@ -108,9 +108,7 @@ html_theme_options = {
     "footer_end": [],
 }
 # Pages without a section: their left column would be empty.
-html_sidebars = {
-    page: [] for page in ("index", "install", "getting_started", "contributing", "changelog")
-}
+html_sidebars = {page: [] for page in ("index", "getting_started", "changelog")}
 
 
 def escape_underscores(*event):

@@ -37,12 +37,13 @@ def test_typed():
     assert files("genmetric").joinpath("py.typed").is_file()
 
 
-PAGES = ["README.md", "docs/index.md", "docs/getting_started.md", "docs/migrating.md"]
-PAGES += ["docs/tables.md"]
-PAGES += sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "guide").glob("*.md"))
+PAGES = ["README.md", "docs/index.md", "docs/getting_started.md"]
+for folder in ("guide", "explain"):
+    pages = (ROOT / "docs" / folder).glob("*.md")
+    PAGES += sorted(str(page.relative_to(ROOT)) for page in pages if page.stem != "index")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/guide/index.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_the_code_on_the_pages_runs(page):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
     assert blocks

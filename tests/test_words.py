@@ -64,7 +64,7 @@ TABLES = (
     "src/genmetric/reproduction",
     "src/genmetric/datasets/data",
     "docs/command_line.md",
-    "docs/tables.md",
+    "docs/guide/tables.md",
     "docs/report.md",
     "docs/results",
     "docs/getting_started.md",
@@ -74,12 +74,12 @@ TABLES = (
 
 #: Symbols of the paper, and the parts of the repository that may use them.
 SYMBOLS = {
-    r"M(?:_E)?\^(?:UNI|KDE|GMM)|GLM\^INT|LMNN_E\b": "a name; symbols are in docs/equations.md"
+    r"M(?:_E)?\^(?:UNI|KDE|GMM)|GLM\^INT|LMNN_E\b": "a name; symbols are in docs/dev/equations.md"
 }
 PAPER = (
     "src/genmetric/reproduction",
     "src/genmetric/comparison",
-    "docs/equations.md",
+    "docs/dev/equations.md",
     "docs/results",
     "tests",
 )
@@ -158,8 +158,8 @@ def test_patterns_match_and_leave_plain_words():
     assert [w for _, w, _ in problems("One Gaussian is no number, made anew.")] == ["anew", "is no"]
     assert [w for _, w, _ in problems("eq. eUniform, 9 ms a row")] == ["ms a row", "eq. eUniform"]
     assert [w for _, w, _ in problems("M^UNI of the training rows")] == ["training rows", "M^UNI"]
-    assert not list(problems("M^UNI", "docs/equations.md"))
-    assert not list(problems("training rows of a table", "docs/tables.md"))
+    assert not list(problems("M^UNI", "docs/dev/equations.md"))
+    assert not list(problems("training rows of a table", "docs/guide/tables.md"))
     assert not list(
         problems("There is no target; besides, it is no longer than one row per class.")
     )

@@ -202,5 +202,7 @@ def methods_table():
 def test_the_documentation_has_the_registry():
     """If this fails, replace the table by methods_table()."""
     assert methods_table() in (DOCS / "command_line.md").read_text("utf-8")
-    symbols = (DOCS / "equations.md").read_text("utf-8").split("## Symbols")[1].split("\n## ")[0]
+    symbols = (
+        (DOCS / "dev" / "equations.md").read_text("utf-8").split("## Symbols")[1].split("\n## ")[0]
+    )
     assert all(f"| {m.symbol} |" in symbols for m in METHODS.values() if m.symbol)

@@ -174,7 +174,7 @@ class TestExpectationMaximisation:
 
 
 def test_curved_classes_need_several_gaussians():
-    """Two moons among four features of noise: see docs/class_models.md."""
+    """Two moons among four features of noise: see docs/dev/class_models.md."""
     errors = {1: [], 2: [], "bic": []}
     for seed in range(2):
         parts = []
