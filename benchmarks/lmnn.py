@@ -35,7 +35,7 @@ from sklearn.preprocessing import normalize
 
 from genmetric import LMNN, GenerativeMetric
 from genmetric.datasets import load_letter, load_mnist
-from genmetric.geometry.factor import symmetric_root
+from genmetric.geometry import symmetric_root
 from genmetric.learners import lmnn_objective, target_neighbors
 from genmetric.learners.lmnn import whitening
 

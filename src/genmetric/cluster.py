@@ -40,8 +40,8 @@ from genmetric._validation import (
     warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayRule
-from genmetric.density.coordinates import Coordinates
-from genmetric.geometry.factor import symmetric_root, unit_determinant
+from genmetric.density import Coordinates
+from genmetric.geometry import symmetric_root, unit_determinant
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import MahalanobisMixin
 

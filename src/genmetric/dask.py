@@ -31,9 +31,9 @@ from genmetric._validation import (
     codes_among,
     encode_classes,
 )
-from genmetric.density.coordinates import Coordinates
+from genmetric.density import Coordinates
 from genmetric.density.statistics import fourth_moments
-from genmetric.geometry.sums import MetricSum
+from genmetric.geometry import MetricSum
 from genmetric.learners.class_models import needs_fourth_moments
 from genmetric.learners.embedding import EmbeddingAdapter
 from genmetric.learners.embedding_selection import EmbeddingStatistics

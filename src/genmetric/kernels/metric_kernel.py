@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import Interval, check_parameter, refuse_lazy
-from genmetric.density.coordinates import Coordinates
-from genmetric.geometry.factor import symmetric_root
+from genmetric.density import Coordinates
+from genmetric.geometry import symmetric_root
 from genmetric.learners.mahalanobis import LinearMapMixin
 
 #: Largest coordinate, in units of the spread of the training samples. Larger ones are clipped, so

@@ -29,11 +29,8 @@ from genmetric._validation import (
     rows_by_class,
 )
 from genmetric._validation import ArrayLike as ArrayRule
-from genmetric.density.coordinates import Coordinates
-from genmetric.density.low_rank import LowRankGaussians
-from genmetric.geometry.factor import symmetric_root
-from genmetric.geometry.local import interpolate
-from genmetric.geometry.sums import sum_local_metrics
+from genmetric.density import Coordinates, LowRankGaussians
+from genmetric.geometry import interpolate, sum_local_metrics, symmetric_root
 from genmetric.kernels.metric_kernel import median_squared_distance, squared_distances
 from genmetric.learners.generative import GenerativeMetric
 

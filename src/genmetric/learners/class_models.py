@@ -9,7 +9,7 @@ import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import warn_user
-from genmetric.density.coordinates import Coordinates
+from genmetric.density import Coordinates
 from genmetric.density.gaussian import (
     ClassGaussians,
     Shrinkage,

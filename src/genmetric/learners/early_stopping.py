@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from genmetric._text import print_progress
 from genmetric._typing import FloatArray, IntArray
 from genmetric._validation import warn_user
-from genmetric.geometry.factor import rank_limited_factor, symmetric_root
+from genmetric.geometry import rank_limited_factor, symmetric_root
 
 #: Value and gradient as a function of L.
 Evaluate: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]

@@ -34,14 +34,13 @@ from genmetric._validation import (
     warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayLikeRule
-from genmetric.density.coordinates import Coordinates
+from genmetric.density import Coordinates
 from genmetric.density.gaussian import SHRINKAGE_RULES, Shrinkage
 from genmetric.density.models import GaussianModel
 from genmetric.density.statistics import ClassStatistics, fourth_moments
+from genmetric.geometry import phi, rank_limited_factor, symmetric_root
 from genmetric.geometry.dense import PackedMetrics, dense_bytes_per_row, packed_local_metrics
-from genmetric.geometry.factor import rank_limited_factor, symmetric_root
 from genmetric.geometry.local import Normalization, interpolate, local_metrics
-from genmetric.geometry.phi import phi
 from genmetric.geometry.risk import density_bias
 from genmetric.geometry.sums import (
     MetricSum,

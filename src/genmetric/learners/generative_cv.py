@@ -41,10 +41,8 @@ from genmetric._validation import (
     warn_user,
 )
 from genmetric._validation import ArrayLike as AnyArrayLike
-from genmetric.density.coordinates import Coordinates
-from genmetric.geometry.factor import symmetric_root
-from genmetric.geometry.local import interpolate
-from genmetric.geometry.sums import sum_local_metrics
+from genmetric.density import Coordinates
+from genmetric.geometry import interpolate, sum_local_metrics, symmetric_root
 from genmetric.learners.class_models import fit_models
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin

@@ -38,8 +38,8 @@ from genmetric._validation import (
     warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayRule
-from genmetric.density.coordinates import Coordinates
-from genmetric.geometry.factor import symmetric_root
+from genmetric.density import Coordinates
+from genmetric.geometry import symmetric_root
 from genmetric.learners.early_stopping import (
     Run,
     covariance,

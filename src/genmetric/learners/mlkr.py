@@ -29,8 +29,8 @@ from genmetric._validation import (
     numeric_targets,
 )
 from genmetric._validation import ArrayLike as ArrayRule
-from genmetric.density.coordinates import Coordinates
-from genmetric.geometry.factor import symmetric_root
+from genmetric.density import Coordinates
+from genmetric.geometry import symmetric_root
 from genmetric.learners.early_stopping import Run, held_out_folds, lbfgs, train
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.lmnn import named_factor, start

@@ -32,12 +32,15 @@ from genmetric._validation import (
     form_points,
     numeric_targets,
 )
-from genmetric.density import GaussianMixtureModel, GaussianModel, JointDensity
-from genmetric.density.coordinates import Coordinates
+from genmetric.density import Coordinates, GaussianMixtureModel, GaussianModel, JointDensity
 from genmetric.density.statistics import class_statistics
-from genmetric.geometry.factor import rank_limited_factor, symmetric_root
-from genmetric.geometry.local import interpolate
-from genmetric.geometry.regression import average_regression_metrics, regression_local_metrics
+from genmetric.geometry import (
+    average_regression_metrics,
+    interpolate,
+    rank_limited_factor,
+    regression_local_metrics,
+    symmetric_root,
+)
 from genmetric.learners.class_models import to_base
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.generative_cv import (

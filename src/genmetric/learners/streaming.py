@@ -9,7 +9,7 @@ import numpy as np
 
 from genmetric._typing import AnyArray, FloatArray
 from genmetric._validation import codes_among
-from genmetric.density.coordinates import Coordinates
+from genmetric.density import Coordinates
 from genmetric.density.statistics import ClassStatistics, class_statistics
 
 #: Bytes of the scatter matrices of a stream beyond which it is refused.

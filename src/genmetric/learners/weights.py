@@ -27,9 +27,7 @@ from genmetric.density.gaussian import Shrinkage, fit_gaussians
 from genmetric.density.kernel import fit_rate, kernel_sums
 from genmetric.density.models import GaussianDensity
 from genmetric.density.statistics import class_statistics
-from genmetric.geometry.factor import symmetric_root
-from genmetric.geometry.local import interpolate
-from genmetric.geometry.sums import MetricSum
+from genmetric.geometry import MetricSum, interpolate, symmetric_root
 
 #: From samples, and their weights or None for one each, to the sum of their local metrics.
 SumMetrics: TypeAlias = Callable[[AnyArray, FloatArray | None], MetricSum]

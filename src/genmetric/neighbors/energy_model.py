@@ -35,7 +35,7 @@ import numpy as np
 
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, BoolArray, FloatArray, IntArray
-from genmetric.density.coordinates import Coordinates
+from genmetric.density import Coordinates
 from genmetric.neighbors.metric_space import refuse_distant
 
 #: The margin of the second term as a multiple of the margin m; None leaves the second term out.

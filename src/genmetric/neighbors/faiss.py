@@ -37,7 +37,7 @@ from genmetric._validation import (
     query_rows,
     refuse_lazy,
 )
-from genmetric.density.coordinates import Coordinates
+from genmetric.density import Coordinates
 from genmetric.neighbors.metric_space import refuse_distant
 
 

@@ -20,7 +20,7 @@ from genmetric._validation import (
     numeric_targets,
     query_rows,
 )
-from genmetric.density.coordinates import Coordinates
+from genmetric.density import Coordinates
 from genmetric.neighbors.metric_space import fit_metric, metric_space, refuse_distant
 
 

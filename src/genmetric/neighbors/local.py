@@ -39,9 +39,9 @@ from genmetric._validation import (
     query_rows,
 )
 from genmetric.density.gaussian import SHRINKAGE_RULES
+from genmetric.geometry import phi
 from genmetric.geometry.dense import dense_bytes_per_row
 from genmetric.geometry.local import local_metric_factors
-from genmetric.geometry.phi import phi
 from genmetric.learners.class_models import fit_models
 
 
