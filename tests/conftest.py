@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,25 @@ settings.load_profile("genmetric")
 collect_ignore_glob = ["contract/*.py", "smoke.py"]
 
 
+def _load(name):
+    """Import a module beside this file."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="session")
 def naive():
     """The module naive.py beside this file: the paper's formulas as plain loops."""
-    spec = importlib.util.spec_from_file_location("naive", Path(__file__).with_name("naive.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return _load("naive")
+
+
+@pytest.fixture(params=_load("table_kinds").KINDS, ids=lambda kind: kind.name)
+def table_kind(request):
+    """Each table of table_kinds.py beside this file."""
+    return request.param
 
 
 @pytest.fixture

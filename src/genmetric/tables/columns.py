@@ -24,6 +24,7 @@ from genmetric.tables.numbers import (
     choose_format,
     count_units,
     is_limit,
+    is_plain,
 )
 
 pd = import_optional("pandas", "cli")
@@ -444,7 +445,7 @@ def _format_reason(counts: Counter[str], format_: NumberFormat) -> str:
     """Show how a number is read that is not plain."""
     for text in counts:
         value = format_.parse(text)
-        if value is not None and value != PLAIN.parse(text):
+        if value is not None and not (is_plain(text) and value == float(text)):
             return f"{text} is read as {value:.10g}"
     return ""
 

@@ -125,6 +125,11 @@ def count_units(counts: Mapping[str, int]) -> Counter[str]:
     return units
 
 
+def is_plain(text: str) -> bool:
+    """Return whether a number is written as Python does."""
+    return _SIMPLE.fullmatch(text) is not None
+
+
 def is_limit(text: str) -> bool:
     """Return whether a number is a limit, such as "<0.5"."""
     return text[:1] in "<>≤≥"
