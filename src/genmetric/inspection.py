@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from genmetric._neighbors import nearest_neighbors
-from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
 from genmetric.kernels import RegionalKernels, SimpleMKLClassifier
 from genmetric.learners.mahalanobis import MahalanobisMixin
@@ -36,7 +36,6 @@ __all__ = [
     "linear_map",
     "map_samples",
     "metric_transformer",
-    "nearest_in_batches",
     "pair_contributions",
 ]
 
@@ -76,19 +75,25 @@ def metric_transformer(estimator: Any) -> Any:
     >>> type(metric_transformer(model)).__name__
     'GenerativeMetric'
     """
+    steps = _metric_steps(estimator)
+    if len(steps) == 1:
+        return steps[0]
+    return Pipeline([(f"step{number}", step) for number, step in enumerate(steps)])
+
+
+def _metric_steps(estimator: Any) -> list[Any]:
+    """List the fitted transformers that lead from samples to the learned space; raise for none."""
     steps = _steps(estimator)
     if not steps:
         raise TypeError(
             f"{type(estimator).__name__} has not learned a metric. Pass a transformer such as "
             "GenerativeMetric or LMNN, or a pipeline that contains one."
         )
-    if len(steps) == 1:
-        return steps[0]
-    return Pipeline([(f"step{number}", step) for number, step in enumerate(steps)])
+    return steps
 
 
 def _steps(estimator: Any) -> list[Any]:
-    """List the fitted transformers that lead from samples to the learned space."""
+    """List the fitted transformers of an estimator, without a predictor behind them."""
     if estimator is None or isinstance(estimator, str):  # "passthrough"
         return []
     if isinstance(estimator, FrozenEstimator):
@@ -156,8 +161,7 @@ def map_samples(estimator: Any, X: ArrayLike) -> FloatArray:
     >>> map_samples(EnergyClassifier(GenerativeMetric()).fit(X, y), X).shape
     (150, 4)
     """
-    metric_transformer(estimator)  # raises without a metric
-    for step in _steps(estimator):
+    for step in _metric_steps(estimator):
         X = _apply(step, X)
     return np.asarray(X, float)
 
@@ -319,28 +323,30 @@ def linear_map(
     >>> found.matrix.shape, found.feature_names_out
     ((2, 4), ('generativemetric0', 'generativemetric1'))
     """
-    metric_transformer(estimator)  # raises without a metric
-    steps = _steps(estimator)
-    inputs = _step_inputs(steps, X)
-    first, composed = len(steps), None
-    while first > 0:
-        part = _affine(steps[first - 1], inputs[first - 1])
-        if part is None:
-            break
-        composed = part if composed is None else _compose(part, composed)
-        first -= 1
+    steps = _metric_steps(estimator)
+    rows, composed, first, columns = X, None, 0, None
+    names = start = getattr(steps[0], "feature_names_in_", getattr(X, "columns", None))
+    for number, step in enumerate(steps):
+        part = _affine(step, rows)
+        names = _names_out(step, names)
+        if part is None:  # the map starts behind this step
+            composed, first, start = None, number + 1, names
+            columns = getattr(step, "feature_columns_", None)
+        else:
+            composed = part if composed is None else _compose(composed, part)
+        if rows is not None and step is not steps[-1]:
+            rows = _apply(step, rows)
     if composed is None:
         raise TypeError(
             f"{type(steps[-1]).__name__} is not linear, so no matrix describes its distances. Pass "
             "a linear transformer, or a pipeline that ends with linear ones."
         )
-    matrix, center, image = composed
-    names = _input_names(feature_names, steps[: first + 1], first, X, matrix.shape[1])
-    columns = getattr(steps[first - 1], "feature_columns_", names) if first else names
-    out = _names_out(steps[-1], None)
-    out = out if len(out) == len(matrix) else tuple(f"z{i}" for i in range(len(matrix)))
-    preprocessing = tuple(steps[:first])
-    return LinearMap(matrix, center, image, names, out, tuple(map(str, columns)), preprocessing)
+    n_out, n_in = composed[0].shape
+    if feature_names is not None and len(feature_names) != n_in:
+        raise ValueError(f"feature_names has {len(feature_names)} names for {n_in} features.")
+    inside = _texts(start if feature_names is None else feature_names, n_in, "x")
+    owners = inside if columns is None else _texts(columns, n_in, "x")
+    return LinearMap(*composed, inside, _texts(names, n_out, "z"), owners, tuple(steps[:first]))
 
 
 def _compose(
@@ -352,7 +358,7 @@ def _compose(
     return matrix @ first[0], first[1], matrix @ (first[2] - center) + image
 
 
-def _affine(step: Any, X: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+def _affine(step: Any, X: Any) -> tuple[FloatArray, FloatArray, FloatArray] | None:
     """Return matrix, center and image of the map of a transformer; None if it is not linear."""
     factor = _factor(step)
     if factor is not None:
@@ -361,20 +367,23 @@ def _affine(step: Any, X: FloatArray | None) -> tuple[FloatArray, FloatArray, Fl
     if isinstance(step, ColumnTransformer | FeatureUnion) or hasattr(step, "feature_columns_"):
         return None
     if isinstance(step, StandardScaler):  # exact, however far from zero the features are
-        n = step.n_features_in_
-        center = _attribute(step, ("mean_",) if step.with_mean else (), np.zeros(n))
-        return np.diag(1 / _attribute(step, ("scale_",), np.ones(n))), center, np.zeros(n)
-    try:
-        return _evaluate(step, X)
-    except (TypeError, ValueError, AttributeError, KeyError, IndexError):
-        return None
+        zeros = np.zeros(step.n_features_in_)
+        scale = step.scale_ if step.with_std else zeros + 1
+        return np.diag(1 / scale), step.mean_ if step.with_mean else zeros, zeros
+    rows = None
+    with suppress(TypeError, ValueError):
+        rows = None if X is None else np.asarray(check_array(X, dtype=np.float64))
+    with suppress(TypeError, ValueError, AttributeError, KeyError, IndexError):
+        return _evaluate(step, rows)
+    return None
 
 
 def _evaluate(step: Any, X: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray] | None:
     """Evaluate a transformer at a center and one step along each feature; None if not linear."""
     n = int(step.n_features_in_)
     if X is None:
-        center = _attribute(step, ("mean_", "center_", "xbar_"), np.zeros(n))
+        known: list[Any] = [getattr(step, name, None) for name in ("mean_", "center_", "xbar_")]
+        center = next((np.asarray(c, float) for c in known if np.shape(c) == (n,)), np.zeros(n))
         lengths, checks = np.ones(n), []
     else:
         center, lengths, checks = X.mean(axis=0), feature_scales(X), [X[:50]]
@@ -395,51 +404,19 @@ def _evaluate(step: Any, X: FloatArray | None) -> tuple[FloatArray, FloatArray, 
     return moved / lengths, center, image
 
 
-def _attribute(step: Any, names: Sequence[str], default: FloatArray) -> FloatArray:
-    """Return the first of some fitted attributes that has a number per feature."""
-    values = (getattr(step, name, None) for name in names)
-    fits = (v for v in values if isinstance(v, np.ndarray) and v.shape == default.shape)
-    return np.asarray(next(fits, default), float)
-
-
-def _step_inputs(steps: Sequence[Any], X: ArrayLike | None) -> list[FloatArray | None]:
-    """Return the input of each step, None for those that are not numeric."""
-    inputs: list[FloatArray | None] = [None] * len(steps)
-    current: Any = X
-    for number, step in enumerate(steps):
-        if X is None:
-            break
-        with suppress(TypeError, ValueError):
-            inputs[number] = np.asarray(check_array(current, dtype=np.float64))
-        if step is not steps[-1]:
-            current = _apply(step, current)
-    return inputs
-
-
-def _input_names(
-    names: Sequence[Any] | None, steps: Sequence[Any], first: int, X: Any, n: int
-) -> tuple[str, ...]:
-    """Return the names of the features of a map that starts at step `first`."""
-    found: Any = names
-    if found is None and first == 0:
-        found = getattr(steps[0], "feature_names_in_", getattr(X, "columns", None))
-    elif found is None:
-        for step in steps[:first]:
-            found = _names_out(step, found) or None
-        found = found if found is not None and len(found) == n else None
-    if found is None:
-        return tuple(f"x{i}" for i in range(n))
-    if len(found) != n:
-        raise ValueError(f"feature_names has {len(found)} names for {n} features.")
-    return tuple(str(name) for name in found)
-
-
-def _names_out(step: Any, names: Any) -> tuple[str, ...]:
-    """Return the names of the transformed features, empty if the step has none."""
+def _names_out(step: Any, names: Any) -> Any:
+    """Return the names of the transformed features, None if the step has none."""
     try:
-        return tuple(str(name) for name in step.get_feature_names_out(names))
+        return step.get_feature_names_out(names)
     except (AttributeError, TypeError, ValueError):
-        return ()
+        return None
+
+
+def _texts(names: Any, n: int, letter: str) -> tuple[str, ...]:
+    """Return names of n features, x0, x1, ... if there are none that fit."""
+    if names is None or len(names) != n:
+        return tuple(f"{letter}{i}" for i in range(n))
+    return tuple(map(str, names))
 
 
 def feature_scales(X: FloatArray) -> FloatArray:
@@ -482,11 +459,7 @@ def pair_contributions(differences: ArrayLike, metric: ArrayLike) -> FloatArray:
 
 
 def feature_contributions(
-    estimator: Any,
-    X: ArrayLike | None = None,
-    *,
-    covariance: ArrayLike | None = None,
-    by_column: bool = False,
+    estimator: Any, X: ArrayLike, *, by_column: bool = True
 ) -> Mapping[str, float]:
     r"""Return the mean share of each feature in the squared distance between two samples.
 
@@ -503,12 +476,11 @@ def feature_contributions(
     ----------
     estimator : object
         Any fitted estimator that :func:`linear_map` accepts.
-    X : array-like of shape (n_samples, n_features), default=None
+    X : array-like of shape (n_samples, n_features)
         Samples, in the form the estimator was fitted on.
-    covariance : array-like of shape (n_features, n_features), default=None
-        Covariance C of the features of the map, instead of samples.
-    by_column : bool, default=False
-        Whether to add up the shares of the features that were made of the same column of a table.
+    by_column : bool, default=True
+        Whether to add up the shares of the features that a
+        :class:`~genmetric.tables.TableEncoder` made of the same column of a table.
 
     Returns
     -------
@@ -525,35 +497,26 @@ def feature_contributions(
     >>> round(sum(shares.values()), 6)
     1.0
     """
-    if (X is None) == (covariance is None):
-        raise ValueError("Pass either X or covariance, not both.")
     into = linear_map(estimator, X)
-    n = into.matrix.shape[1]
-    if X is not None:
-        shares = _mean_shares(into.matrix, into.prepare(X))
-    else:
-        C = np.asarray(covariance, float)
-        if C.shape != (n, n):
-            raise ValueError(
-                f"covariance must have shape {(n, n)}, one row per feature; got {C.shape}."
-            )
-        shares = _normalized((into.metric * C).sum(axis=1))
-    found: dict[str, float] = {}
-    names = into.columns if by_column else into.feature_names_in
-    for name, share in zip(names, shares, strict=True):
-        found[name] = found.get(name, 0.0) + float(share)
-    return found
+    shares, names = _mean_shares(into.matrix, into.prepare(X)), into.feature_names_in
+    if by_column:
+        shares, names = _sum_by_column(shares, into.columns)
+    return dict(zip(names, shares.tolist(), strict=True))
+
+
+def _sum_by_column(parts: FloatArray, columns: Sequence[str]) -> tuple[FloatArray, tuple[str, ...]]:
+    """Add up the parts of the features of each column, along the last axis."""
+    place = {name: i for i, name in enumerate(dict.fromkeys(columns))}
+    if len(place) == len(columns):
+        return parts, tuple(columns)
+    return parts @ np.eye(len(place))[[place[name] for name in columns]], tuple(place)
 
 
 def _mean_shares(matrix: FloatArray, features: FloatArray) -> FloatArray:
     """Return the mean share of each feature in squared distances, without forming a covariance."""
     centred = (features - features.mean(axis=0)) * (feature_scales(features) > 0)
     # (M * C).sum(axis=1), with C = centredᵀ centred / n.
-    return _normalized(np.einsum("ni,ni->i", centred, (centred @ matrix.T) @ matrix))
-
-
-def _normalized(parts: FloatArray) -> FloatArray:
-    """Divide by the sum; zeros if all distances are zero."""
+    parts = np.einsum("ni,ni->i", centred, (centred @ matrix.T) @ matrix)
     total = parts.sum()
     return np.asarray(parts / total if total > 0 else np.zeros_like(parts))
 
@@ -701,11 +664,10 @@ class NeighborExplanation:
     distances, indices : ndarray of shape (n_queries, n_neighbors)
         Distances in ascending order, and positions of the neighbours in the reference samples.
     contributions : ndarray of shape (n_queries, n_neighbors, n_features)
-        Contribution of each feature to the squared distance, see :func:`pair_contributions`.
-    feature_names, columns : tuple of str
-        Names of the features, and the column of the table that each was made of.
-    names : ndarray of shape (n_queries, n_neighbors) or None
-        Names of the neighbours, if the reference samples have names.
+        Contribution of each feature to the squared distance, see :func:`pair_contributions`. The
+        features that a :class:`~genmetric.tables.TableEncoder` made of one column are added up.
+    feature_names : tuple of str
+        Names of the features, which are the columns of a table.
 
     Examples
     --------
@@ -722,8 +684,6 @@ class NeighborExplanation:
     indices: IntArray
     contributions: FloatArray
     feature_names: tuple[str, ...]
-    columns: tuple[str, ...]
-    names: AnyArray | None = None
 
     @property
     def shares(self) -> FloatArray:
@@ -760,6 +720,10 @@ def explain_neighbors(
 ) -> NeighborExplanation:
     """Find nearest neighbours under the metric of an estimator and explain their distances.
 
+    The contributions of a table are those of its columns, whatever the metric was learned from;
+    ``X_reference.iloc[found.indices[0]]`` shows the neighbours of the first query in the values
+    and units of the table.
+
     Parameters
     ----------
     estimator : object
@@ -788,90 +752,27 @@ def explain_neighbors(
     >>> found.indices.shape, found.contributions.shape
     ((2, 3), (2, 3, 4))
     """
-    own = 0 if X_reference is None else None
-    reference = X if X_reference is None else X_reference
-    into = linear_map(estimator, reference, feature_names=feature_names)
+    check_count(n_neighbors, "n_neighbors")
+    into = linear_map(
+        estimator, X if X_reference is None else X_reference, feature_names=feature_names
+    )
     queries = into.prepare(X)
-    batches = [(queries if X_reference is None else into.prepare(reference), None)]
-    return nearest_in_batches(into, queries, batches, n_neighbors=n_neighbors, first_query=own)
+    if X_reference is None:
+        return explain_features(into, queries, queries, n_neighbors, np.arange(len(queries)))
+    return explain_features(into, queries, into.prepare(X_reference), n_neighbors)
 
 
-def nearest_in_batches(
+def explain_features(
     into: LinearMap,
     queries: FloatArray,
-    batches: Iterable[tuple[FloatArray, ArrayLike | None]],
-    *,
-    n_neighbors: int = 5,
-    first_query: int | None = None,
+    references: FloatArray,
+    n_neighbors: int,
+    exclude: IntArray | None = None,
 ) -> NeighborExplanation:
-    """Find the nearest reference samples of each query in batches of reference samples.
-
-    The result does not depend on how the reference samples are divided. Only the neighbours
-    found so far and one batch are in memory.
-
-    Parameters
-    ----------
-    into : LinearMap
-        The map whose metric is used.
-    queries : ndarray of shape (n_queries, n_features)
-        Features of the queries, as :meth:`LinearMap.prepare` returns them.
-    batches : iterable of (features, names)
-        Features of consecutive reference samples, and their names or None.
-    n_neighbors : int, default=5
-        Number of neighbours per query.
-    first_query : int, default=None
-        If the queries are reference samples themselves: position of the first one among them; the
-        others follow it. A query is not its own neighbour.
-
-    Returns
-    -------
-    NeighborExplanation
-        Distances, indices, contributions and names.
-
-    Examples
-    --------
-    >>> from genmetric import GenerativeMetric
-    >>> from genmetric.inspection import linear_map, nearest_in_batches
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> into = linear_map(GenerativeMetric().fit(X, y))
-    >>> batches = [(X[:75], None), (X[75:], None)]
-    >>> nearest_in_batches(into, X[:2], batches, n_neighbors=1, first_query=0).indices.shape
-    (2, 1)
-    """
-    check_count(n_neighbors, "n_neighbors")
-    (n, d), every = queries.shape, np.arange(len(queries))
-    z = into.map_features(queries)
-    distances, indices = np.empty((n, 0)), np.empty((n, 0), np.intp)
-    found, names, start = np.empty((n, 0, d)), np.empty((n, 0), object), 0
-    named = False
-    for features, batch_names in batches:
-        if not len(features):
-            continue
-        # One more, for the query itself.
-        k = min(n_neighbors + 1, len(features))
-        gap, place = nearest_neighbors(into.map_features(features), k, queries=z)
-        if first_query is not None:
-            gap[place + start == (first_query + every)[:, None]] = np.inf
-        named = named or batch_names is not None
-        new = (
-            np.asarray(batch_names)[place] if batch_names is not None else np.full(place.shape, "")
-        )
-        rank = np.lexsort((np.hstack([indices, place + start]), np.hstack([distances, gap])))
-        rows = every[:, None], rank[:, :n_neighbors]
-        distances = np.hstack([distances, gap])[rows]
-        indices = np.hstack([indices, place + start])[rows]
-        names = np.hstack([names, new])[rows]
-        found = np.concatenate([found, features[place]], axis=1)[rows]
-        start += len(features)
-    # If there are fewer other samples than neighbours, the query itself is left at infinity.
-    kept = max(0, min(n_neighbors, start - (first_query is not None)))
-    difference = found[:, :kept] - queries[:, None, :]
-    return NeighborExplanation(
-        distances[:, :kept],
-        indices[:, :kept],
-        difference * ((difference @ into.matrix.T) @ into.matrix),
-        into.feature_names_in,
-        into.columns,
-        names[:, :kept] if named else None,
-    )
+    """Explain neighbours among prepared samples; `exclude` is a reference for each query."""
+    z, known = into.map_features(queries), into.map_features(references)
+    k = min(n_neighbors, len(references) - (exclude is not None))
+    distances, indices = nearest_neighbors(known, k, queries=z, exclude=exclude)
+    difference = references[indices] - queries[:, None, :]
+    parts = difference * ((difference @ into.matrix.T) @ into.matrix)
+    return NeighborExplanation(distances, indices, *_sum_by_column(parts, into.columns))

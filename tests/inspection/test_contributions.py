@@ -46,8 +46,6 @@ def test_shares_equal_a_loop_over_pairs(seed, n, d):
     assert shares.sum() == pytest.approx(1.0)
     C = np.atleast_2d(np.cov(X, rowvar=False))
     np.testing.assert_allclose(shares, (M * C).sum(1) / (M * C).sum(), rtol=1e-7, atol=1e-9)
-    given = feature_contributions(fitted, covariance=C)
-    np.testing.assert_allclose(list(given.values()), shares, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(learned_metric(fitted, X).contributions, shares, atol=1e-9)
 
 
@@ -118,10 +116,6 @@ def test_matrix_of_standardised_features(samples):
 def test_invalid_arguments(samples):
     X, y = samples
     metric = GenerativeMetric().fit(X, y)
-    with pytest.raises(ValueError, match="either X or covariance"):
-        feature_contributions(metric)
-    with pytest.raises(ValueError, match=r"covariance must have shape \(5, 5\)"):
-        feature_contributions(metric, covariance=np.eye(4))
     with pytest.raises(ValueError, match="zero or not finite"):
         learned_metric(metric, np.ones_like(X))
 

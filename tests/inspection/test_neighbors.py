@@ -1,16 +1,12 @@
 """Nearest neighbours and the contributions of features to their distances."""
 
-import itertools
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genmetric import GenerativeMetric
-from genmetric.inspection import explain_neighbors, linear_map, nearest_in_batches
+from genmetric.inspection import explain_neighbors, feature_contributions, linear_map
 
 
 def naive(Z, queries, k, own):
@@ -49,23 +45,6 @@ def test_neighbors_equal_a_full_sort(samples, model, own, k):
     np.testing.assert_allclose(np.abs(picked[..., 0]), largest)
 
 
-@settings(max_examples=20, deadline=None)
-@given(cuts=st.lists(st.integers(0, 40), max_size=4), k=st.integers(1, 6))
-def test_batches_of_the_reference_do_not_change_the_result(cuts, k):
-    rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
-    into = linear_map(GenerativeMetric().fit(X, y))
-    names = np.array([f"n{i}" for i in range(40)])
-    edges = [0, *sorted(cuts), 40]
-    parts = [(X[a:b], names[a:b]) for a, b in itertools.pairwise(edges)]
-    whole = nearest_in_batches(into, X[5:9], [(X, names)], n_neighbors=k, first_query=5)
-    found = nearest_in_batches(into, X[5:9], parts, n_neighbors=k, first_query=5)
-    np.testing.assert_array_equal(found.indices, whole.indices)
-    np.testing.assert_array_equal(found.names, names[found.indices])
-    np.testing.assert_allclose(found.contributions, whole.contributions)
-    assert not (found.indices == np.arange(5, 9)[:, None]).any()
-
-
 def test_equal_samples_have_no_shares(model):
     X = np.ones((3, 5))
     found = explain_neighbors(model, X, n_neighbors=2)
@@ -81,3 +60,44 @@ def test_names_of_a_table(samples):
     assert found.feature_names == tuple("abcde")
     with pytest.raises(ValueError, match="n_neighbors must be an integer >= 1"):
         explain_neighbors(GenerativeMetric().fit(X, y), X, n_neighbors=0)
+
+
+def test_a_table_is_explained_by_its_columns():
+    """One contribution per column, however many features the encoder makes of it."""
+    pd = pytest.importorskip("pandas")
+    from genmetric.tables import TableEncoder
+
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    table = pd.DataFrame(
+        {
+            "price": rng.normal(10, 1, 120) + y,
+            "color": rng.choice(["red", "green", "blue"], 120),
+            "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(700, size=120), "D"),
+        }
+    )
+    table.loc[3, "price"] = np.nan
+    model = make_pipeline(TableEncoder(), StandardScaler(), GenerativeMetric()).fit(table, y)
+    into = linear_map(model, table)
+    assert len(into.feature_names_in) > 5
+    found = explain_neighbors(model, table[:6], table[6:], n_neighbors=4)
+    assert found.feature_names == ("price", "color", "day")
+    assert found.contributions.shape == (6, 4, 3)
+    np.testing.assert_allclose(found.contributions.sum(2), found.distances**2, rtol=1e-8)
+    difference = into.prepare(table[6:])[found.indices] - into.prepare(table[:6])[:, None]
+    parts = difference * (difference @ into.metric)
+    for j, column in enumerate(found.feature_names):
+        own = parts[..., np.array(into.columns) == column].sum(axis=2)
+        np.testing.assert_allclose(found.contributions[..., j], own, atol=1e-9)
+    shares = feature_contributions(model, table)
+    each = feature_contributions(model, table, by_column=False)
+    assert list(shares) == ["price", "color", "day"]
+    assert list(each) == list(into.feature_names_in)
+    assert shares["color"] == pytest.approx(
+        sum(share for name, share in each.items() if name.startswith("color_"))
+    )
+
+
+def test_a_single_sample_has_no_neighbor(model):
+    with pytest.raises(ValueError, match="number of samples that can be neighbours"):
+        explain_neighbors(model, np.ones((1, 5)))

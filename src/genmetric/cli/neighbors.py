@@ -55,7 +55,7 @@ def _neighbors(
     """Yield the output for chunks of queries."""
     import numpy as np
 
-    from genmetric.inspection import nearest_in_batches
+    from genmetric.inspection import explain_features
 
     into, k = loaded.linear_map(), options["neighbors"]
     target = loaded.metadata.get("target", {}).get("name")
@@ -69,6 +69,8 @@ def _neighbors(
         "neighbor": np.concatenate(ids) if ids else np.arange(1, len(features) + 1),
         **({f"neighbor_{target}": np.concatenate(targets)} if targets else {}),
     }
+    if len(features) <= same:
+        raise click.UsageError("REFERENCE has no other row to be a neighbour.")
     first = 0
     for _, asked, columns in loaded.batches(queries, options, into):
         names = next(iter(columns.values()), np.arange(first, first + len(asked)) + 1)
@@ -76,11 +78,8 @@ def _neighbors(
         step = max(1, QUERY_BYTES // (8 * asked.shape[1] * (k + 1)))
         for start in range(0, len(asked), step):
             chunk = asked[start : start + step]
-            own = first + start if same else None
-            batches = [(features, None)]
-            found = nearest_in_batches(into, chunk, batches, n_neighbors=k, first_query=own)
-            if not found.distances.size:
-                raise click.UsageError("REFERENCE has no other row to be a neighbour.")
+            own = np.arange(first + start, first + start + len(chunk)) if same else None
+            found = explain_features(into, chunk, features, k, own)
             near = features[found.indices.ravel()]
             chunk_names = names[start : start + step]
             yield _table(loaded, found, chunk_names, known, (chunk, near), options)
@@ -100,9 +99,8 @@ def _table(
     from pandas import DataFrame
 
     n, k = found.distances.shape
-    columns = list(dict.fromkeys(found.columns))
-    members = np.array([[name == column for column in columns] for name in found.columns], float)
-    parts = (found.contributions @ members).reshape(n * k, -1)
+    columns = found.feature_names
+    parts = found.contributions.reshape(n * k, -1)
     rows = found.indices.ravel()
     table = {
         "query": np.repeat(names, k),
@@ -111,8 +109,9 @@ def _table(
         "distance": significant(found.distances.ravel()),
     }
     table |= {name: values[rows] for name, values in known.items() if name != "neighbor"}
-    values = [DataFrame(rows, columns=found.feature_names) for rows in features]
-    if loaded.encoder is not None:
+    if loaded.encoder is None:
+        values = [DataFrame(rows, columns=columns) for rows in features]
+    else:
         values = [loaded.encoder.inverse_transform(rows) for rows in features]
     cells = [{c: frame[c].to_numpy(object) for c in columns} for frame in values]
     total = parts.sum(axis=1)
