@@ -330,7 +330,7 @@ def mean_reciprocal_rank(X: ArrayLike, y: ArrayLike, **options: Any) -> float:
     y : array-like of shape (n_references,)
         Labels of the references.
     **options
-        `queries`, `query_labels`, `metric` and `n_jobs`, as in :func:`equal_error_rate`.
+        `queries`, `query_labels`, `metric` and `n_jobs`, as in :func:`retrieval_scores`.
 
     Returns
     -------
@@ -384,15 +384,7 @@ def _map_pairs(
     return map_chunks(of_block, row_chunks(len(z), 64 * len(references)), n_jobs)
 
 
-def equal_error_rate(
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    queries: ArrayLike | None = None,
-    query_labels: ArrayLike | None = None,
-    metric: str = "euclidean",
-    n_jobs: int | None = None,
-) -> float:
+def equal_error_rate(X: ArrayLike, y: ArrayLike, **options: Any) -> float:
     r"""Compute the equal error rate of verification by distance.
 
     Two samples are accepted as having the same label if their distance is at most a threshold t.
@@ -407,15 +399,9 @@ def equal_error_rate(
         References.
     y : array-like of shape (n_references,)
         Labels of the references.
-    queries : array-like of shape (n_queries, n_features), default=None
-        Queries; the pairs are then those of a query and a reference. ``None`` uses all pairs of
-        two references.
-    query_labels : array-like of shape (n_queries,), default=None
-        Labels of the queries.
-    metric : {"euclidean", "cosine"}, default="euclidean"
-        Distance; "cosine" scales all samples to unit length.
-    n_jobs : int, default=None
-        Number of threads.
+    **options
+        `queries`, `query_labels`, `metric` and `n_jobs`, as in :func:`retrieval_scores`. With
+        queries, the pairs are those of a query and a reference; without, all of two references.
 
     Returns
     -------
@@ -430,13 +416,12 @@ def equal_error_rate(
     >>> round(equal_error_rate(X, y), 2)
     0.14
     """
-    options = {"queries": queries, "query_labels": query_labels, "metric": metric}
     # Non-negative numbers have the order of their bits: a histogram of the leading bits finds the
     # leading bits of the threshold, and so on. Row 0 counts different labels, row 1 equal ones.
     threshold, below, totals = 0, np.zeros((2, 1)), np.zeros((2, 1))
     for shift in (32, 16, 0):
         histogram = partial(_histogram_of_bits, shift=shift, leading=threshold)
-        counts: Any = sum(_map_pairs(histogram, X, y, n_jobs, **options))
+        counts: Any = sum(_map_pairs(histogram, X, y, **options))
         accepted = below + np.cumsum(counts, axis=1)
         totals = accepted[:, -1:] if shift == 32 else totals
         if not totals.all():

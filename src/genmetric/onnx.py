@@ -20,45 +20,29 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from genmetric import cluster, kernels, learners, neighbors
 from genmetric._text import import_optional
 from genmetric._typing import AnyArray
-from genmetric.cluster import MetricKMeans
-from genmetric.kernels import SimpleMKLClassifier
-from genmetric.learners import (
-    LMNN,
-    MLKR,
-    EmbeddingAdapter,
-    GenerativeMetric,
-    GenerativeMetricCV,
-    GenerativeRegressionMetric,
-    GenerativeRegressionMetricCV,
-)
-from genmetric.neighbors import (
-    EnergyClassifier,
-    FaissNeighborsTransformer,
-    KernelRegressor,
-    LocalMetricClassifier,
-)
 
 __all__ = ["register"]
 
 #: Estimators whose `transform` is a product with `components_`.
 METRICS = (
-    GenerativeMetric,
-    GenerativeMetricCV,
-    GenerativeRegressionMetric,
-    GenerativeRegressionMetricCV,
-    LMNN,
-    MLKR,
+    learners.GenerativeMetric,
+    learners.GenerativeMetricCV,
+    learners.GenerativeRegressionMetric,
+    learners.GenerativeRegressionMetricCV,
+    learners.LMNN,
+    learners.MLKR,
 )
 
 #: Estimators that standard ONNX operators cannot express, and what to export instead.
 REFUSED = {
-    EnergyClassifier: "its metric_estimator_ in a pipeline with KNeighborsClassifier",
-    LocalMetricClassifier: "a GenerativeMetric in a pipeline with KNeighborsClassifier",
-    SimpleMKLClassifier: "a GenerativeMetric in a pipeline with KNeighborsClassifier",
-    KernelRegressor: "its metric_estimator_ in a pipeline with KNeighborsRegressor",
-    FaissNeighborsTransformer: "the steps before it, and search in the vector database",
+    neighbors.EnergyClassifier: "its metric_estimator_ in a pipeline with KNeighborsClassifier",
+    neighbors.LocalMetricClassifier: "a GenerativeMetric in a pipeline with KNeighborsClassifier",
+    kernels.SimpleMKLClassifier: "a GenerativeMetric in a pipeline with KNeighborsClassifier",
+    neighbors.KernelRegressor: "its metric_estimator_ in a pipeline with KNeighborsRegressor",
+    neighbors.FaissNeighborsTransformer: "the steps before it, and search in the vector database",
 }
 
 
@@ -93,8 +77,8 @@ def register() -> None:
     """
     skl2onnx = import_optional("skl2onnx", "onnx")
     converters = dict.fromkeys(METRICS, (_shape_of_transform, _convert_transform))
-    converters[EmbeddingAdapter] = (_shape_of_transform, _convert_adapter)
-    converters[MetricKMeans] = (_shape_of_clusters, _convert_clusters)
+    converters[learners.EmbeddingAdapter] = (_shape_of_transform, _convert_adapter)
+    converters[cluster.MetricKMeans] = (_shape_of_clusters, _convert_clusters)
     # skl2onnx computes shapes before it converts anything.
     converters |= dict.fromkeys(REFUSED, (_refuse, _convert_transform))
     for cls, functions in converters.items():
