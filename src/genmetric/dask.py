@@ -43,6 +43,9 @@ from genmetric.learners.streaming import ClassStream
 
 __all__ = ["DaskEmbeddingAdapter", "DaskGenerativeMetric"]
 
+#: Advice of errors if data differs between passes.
+SAME_DATA = "All passes need the same samples: persist data that is computed again each time."
+
 
 class Blocks(NamedTuple):
     """Samples of a dask collection: delayed blocks, their lengths (NaN if unknown), and a meta."""
@@ -371,8 +374,14 @@ class DaskGenerativeMetric(_DaskMetric):
         coordinates, stats = local._stream_statistics(stream)
         if needs_fourth_moments(local.base, local._shrinkage):
             shared = (local, coordinates, stats.mean)
-            moments = _compute(*_map_blocks(_fourth, shared, x.blocks, labels.blocks))
-            stats = replace(stats, fourth=np.sum(moments, axis=0))
+            sums = _compute(*_map_blocks(_fourth, shared, x.blocks, labels.blocks))
+            fourth, counts_again = np.sum(sums, axis=0)
+            if (counts_again != stats.count).any():
+                raise ValueError(
+                    f"The classes had {stats.count.astype(int).tolist()} samples the first time and "
+                    f"{counts_again.astype(int).tolist()} the second time. {SAME_DATA}"
+                )
+            stats = replace(stats, fourth=fourth)
         local._fit_gaussians(coordinates, stats)
         wanted = _wanted_rows(local, np.cumsum([0, *counts]))
         read = [i for i, rows in enumerate(wanted) if rows is None or len(rows)]
@@ -403,14 +412,14 @@ def _n_samples(_: None, stream: ClassStream | None) -> int:
 
 
 def _fourth(shared: tuple[GenerativeMetric, Coordinates, FloatArray], X: Any, y: Any) -> FloatArray:
-    """Return the fourth moments of the classes in one block."""
+    """Return the fourth moments and the numbers of samples of the classes in one block."""
     local, coordinates, means = shared
     if len(X) == len(y) == 0:
-        return np.zeros(len(means))
+        return np.zeros((2, len(means)))
     x, labels = local._labelled_samples(X, y, reset=False)
-    advice = "All passes need the same labels: persist data that is computed again each time."
-    codes = codes_among(local.classes_, labels, "y", advice)
-    return fourth_moments(x, codes, means, coordinates)
+    codes = codes_among(local.classes_, labels, "y", SAME_DATA)
+    counts = np.bincount(codes, minlength=len(means))
+    return np.stack([fourth_moments(x, codes, means, coordinates), counts])
 
 
 def _wanted_rows(local: GenerativeMetric, starts: IntArray) -> list[IntArray | None]:
@@ -432,8 +441,7 @@ def _sum(
     local, n_total = shared
     if len(X) != n_samples:
         raise ValueError(
-            f"{n_samples} samples the first time and {len(X)} the last time. All passes need the "
-            "same samples: persist data that is random or computed again each time."
+            f"{n_samples} samples the first time and {len(X)} the last time. {SAME_DATA}"
         )
     if not len(X):
         return None

@@ -131,7 +131,9 @@ def test_errors_name_the_block():
         DaskGenerativeMetric().transform(arrays()[0])
 
 
-@pytest.mark.parametrize(("base", "what"), [("identity", "samples"), ("pooled", "labels")])
+@pytest.mark.parametrize(
+    ("base", "what"), [("identity", "samples"), ("pooled", "names"), ("pooled", "labels")]
+)
 def test_data_that_changes_between_passes(base, what):
     calls = itertools.count()
 
@@ -139,7 +141,10 @@ def test_data_that_changes_between_passes(base, what):
         return block[: 40 if next(calls) == 0 else 30] if len(block) == 50 else block
 
     def new_labels(block):
-        return block if next(calls) == 0 else block + 7
+        if next(calls) == 0:
+            return block
+        # New names, or one more sample of the first class.
+        return block + 7 if what == "names" else np.where(np.arange(150) == 149, 0, block)
 
     x, y = load_iris(return_X_y=True)
     if what == "samples":
@@ -155,7 +160,10 @@ def test_data_that_changes_between_passes(base, what):
         labels = da.from_array(y, chunks=150).map_blocks(
             new_labels, dtype=int, meta=np.empty(0, int)
         )
-        message = "not among the classes.*persist data"
+        message = {
+            "names": "not among the classes.*persist data",
+            "labels": r"had \[50, 50, 50\] samples the first.*\[51, 50, 49\] the second.*persist",
+        }[what]
     with pytest.raises(ValueError, match=message):
         DaskGenerativeMetric(base=base).fit(lazy, labels)
 
