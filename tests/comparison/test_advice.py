@@ -77,7 +77,7 @@ def test_a_verdict_speaks_only_of_methods_that_ran_and_names_the_others():
     )
     assert np.isnan(found.p_value)
     assert found.footnote == (
-        "Without a result: generative-cv. Not compared by default: kde, nca (methods=, --methods)."
+        "Without a result: generative-cv. Not compared by default: kde, nca (--add, or methods=)."
     )
     nothing = verdict({"standardized": "failed", "logistic": 0.1 + NOISE})
     assert nothing.advice == "No metric has a result, so nothing can be recommended."
@@ -95,8 +95,8 @@ def test_methods_without_a_map_are_named_and_not_recommended():
     assert found.recommended == "generative-cv"
     assert found.more_accurate == ("boosting", "energy")
     assert found.advice.endswith(
-        "A better error rate, not tested: gradient boosting (10.0%, no map), linear discriminant "
-        "analysis (15.0%), energy, generative metric (19.0%, no map)."
+        "Better, not tested: linear discriminant analysis (15.0%). More accurate, without a map: "
+        "gradient boosting (10.0%), energy, generative metric (19.0%)."
     )
 
 

@@ -115,7 +115,7 @@ def test_all_usual_methods_on_numbers():
     assert tuple(r.key for r in found.results) == DEFAULT_REGRESSION_METHODS
     assert not found.skipped
     assert (found.scoring.key, found.class_names, found.error_by_k) == ("r2", (), {})
-    assert any("a number, 90 distinct values" in note for note in found.notes)
+    assert any(note.startswith("regression: the target has 90 distinct") for note in found.notes)
     actual, predicted = found["ridge"].predictions
     np.testing.assert_array_equal(actual, y)
     assert 0.9 < np.corrcoef(actual, predicted)[0, 1] < 1
@@ -135,7 +135,7 @@ def test_same_seed_gives_same_results_for_every_n_jobs():
 def test_repeats_are_decided_by_the_size_of_the_table(rng, monkeypatch):
     slow = Method("toy", "toy", "Slow.", predictor="sklearn.dummy:DummyClassifier", slow=True)
     monkeypatch.setitem(METHODS, "toy", slow)
-    for shape, repeats in (((100, 5), 10), ((300, 30), 4), ((300, 100), 2)):
+    for shape, repeats in (((300, 30), 4), ((300, 100), 2)):
         x = rng.normal(size=shape)
         found = compare_metrics(x, np.arange(len(x)) % 2, methods=["majority", "toy"])
         assert found.n_repeats == repeats
@@ -318,9 +318,6 @@ ONE_CLASS = [(np.flatnonzero(Y == 0), np.flatnonzero(c == Y)) for c in (1, 2)]
         ({"n_splits": 2.5}, "n_splits must be an integer"),
         ({"n_repeats": 0}, "n_repeats must be an integer >= 1"),
         ({"cv": ShuffleSplit(1)}, "at least 2 splits; got 1"),
-        ({"cv": [([0, 60, 61], [61, 1])] * 2}, "Split 0 must have different training and test"),
-        ({"cv": [([0, 60], [1]), ([0, 60], [])]}, "Split 1 must have different training and test"),
-        ({"cv": ONE_CLASS}, "split 0 have a single class.*stratified"),
         ({"cv": ONE_CLASS, "max_samples": 90}, "indices of 178 rows, of which 90 are used"),
         ({"methods": ["lmnm"]}, r"methods must be some of majority.*'lmnm'.*mean 'lmnn'"),
         ({"methods": []}, "methods must be some of majority.*got none"),

@@ -50,7 +50,7 @@ PARAMETERS = ("scoring", "groups", "time", "n_splits", "n_repeats", "max_samples
     callback=opt.check_score,
 )
 @opt.option("--folds n_splits", "Number of folds (default: 5).", type=click.IntRange(2))
-@opt.option("--repeats n_repeats", "Repetitions (default: by size, 1 to 10).", type=opt.COUNT)
+@opt.option("--repeats n_repeats", "Repetitions (default: by size, 1 to 4).", type=opt.COUNT)
 @opt.option("--rows max_samples", "Rows to sample.", type=click.IntRange(20), default=20_000)
 @time_limit
 @opt.flag("--json as_json", "Print all results as JSON.")

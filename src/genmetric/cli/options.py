@@ -12,8 +12,7 @@ import click
 
 from genmetric._text import did_you_mean
 from genmetric.cli.output import say
-from genmetric.comparison.methods import METHODS, find_methods
-from genmetric.comparison.scoring import SCORE_ADVICE, SCORINGS
+from genmetric.comparison.methods import METHODS, SCORE_ADVICE, SCORINGS, find_methods
 from genmetric.tables import TableError
 
 F = TypeVar("F", bound=Callable[..., Any])

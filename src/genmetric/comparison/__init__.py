@@ -1,25 +1,27 @@
 """Compare metrics on one dataset: the methods, the scores, the protocol and the result.
 
-Names are imported when they are first used: the help of a command lists methods and scores, and
-must not import scikit-learn.
+What needs scikit-learn is imported when it is first used: the help of a command lists methods and
+scores, and must be quick.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from genmetric.comparison.methods import (
+    DEFAULT_METHODS,
+    DEFAULT_REGRESSION_METHODS,
+    METHODS,
+    SCORINGS,
+    Method,
+    Scoring,
+    find_methods,
+)
+
 if TYPE_CHECKING:
     from genmetric.comparison.advice import corrected_resampled_t
     from genmetric.comparison.compare import ComparisonInterrupted, compare_metrics
-    from genmetric.comparison.methods import (
-        DEFAULT_METHODS,
-        DEFAULT_REGRESSION_METHODS,
-        METHODS,
-        Method,
-        find_methods,
-    )
     from genmetric.comparison.pipelines import fit_in_batches
     from genmetric.comparison.result import Comparison, MethodResult
-    from genmetric.comparison.scoring import SCORINGS, Scoring
 
 __all__ = [
     "DEFAULT_METHODS",
@@ -39,9 +41,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its module, the light ones first, when it is first used."""
+    """Import a public name from its module when it is first used."""
     if name in __all__:
-        for module in ("methods", "scoring", "result", "advice", "pipelines", "compare"):
+        for module in ("result", "advice", "pipelines", "compare"):
             found = vars(import_module(f"genmetric.comparison.{module}"))
             if name in found:
                 globals()[name] = found[name]

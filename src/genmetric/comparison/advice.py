@@ -7,7 +7,7 @@ from scipy import stats
 
 from genmetric._typing import FloatArray
 from genmetric.comparison.methods import METHODS, QUESTION
-from genmetric.comparison.result import Comparison, MethodResult
+from genmetric.comparison.result import Comparison, MethodResult, value_text
 
 #: Differences of mean losses up to this size are rounding.
 TIE = 1e-12
@@ -24,7 +24,7 @@ def advise(found: Comparison) -> None:
         return
     chosen = min(maps, key=lambda r: r.error)
     text = (
-        f"of the metrics that ran, {named(chosen)} has the best {found.scoring.label}, "
+        f"of the metrics that ran, {_named(chosen)} has the best {found.scoring.label}, "
         f"{_score(found, chosen)}; this was not tested."
     )
     if found.challenger in ran and found.baseline in ran:
@@ -37,17 +37,17 @@ def advise(found: Comparison) -> None:
     if constant is not None and chosen.error >= constant.error - TIE:
         found.recommended = ""
         text = (
-            f"no metric is recommended: {named(chosen)} is not better than always predicting the "
+            f"no metric is recommended: {_named(chosen)} is not better than always predicting the "
             f"{constant.name} ({found.scoring.label} {_score(found, chosen)} and "
             f"{_score(found, constant)}). More samples or other features may help."
         )
-    tested = (chosen.key, found.challenger, getattr(constant, "key", ""))
-    lower = [r for r in found.ran if r.error < chosen.error - TIE and r.key not in tested]
+    settled = (chosen, ran.get(found.challenger), constant)
+    lower = [r for r in found.ran if r.error < chosen.error - TIE and r not in settled]
     lower.sort(key=lambda r: r.error)
     found.more_accurate = tuple(r.key for r in lower if not r.has_map)
-    if lower:
-        shown = [f"{r.name} ({_score(found, r)}{'' if r.has_map else ', no map'})" for r in lower]
-        text += f" A better {found.scoring.label}, not tested: {', '.join(shown[:3])}."
+    for has_map, words in ((True, "Better, not tested"), (False, "More accurate, without a map")):
+        shown = [f"{r.name} ({_score(found, r)})" for r in lower if r.has_map == has_map]
+        text += f" {words}: {', '.join(shown[:3])}." if shown else ""
     if found.incomplete:
         text = f"incomplete: {found.incomplete}. {text[:1].upper()}{text[1:]}"
     found.advice = text[:1].upper() + text[1:]
@@ -80,21 +80,24 @@ def _answer(
     new, old, simple = (_score(found, r) for r in (challenger, baseline, kept))
     scores = f"{found.scoring.label} {new} instead of {old}"
     if p < 0.05 and gain > 0 and challenger.error < kept.error:
-        words = _more_right(found, gain)
-        return challenger, f"use {named(challenger)}: {words} than with {baseline.name} ({scores})."
+        words = _gain(found, gain, baseline, challenger)
+        return challenger, f"use {_named(challenger)}: {words} with {baseline.name} ({scores})."
     why = "may be better by chance" if gain > TIE and not p < 0.05 else "is not better"
     if kept is not baseline:
         scores += f", and {simple} with {kept.name}"
-    return kept, f"keep {named(kept)}: {challenger.name} {why} ({scores})."
+    return kept, f"keep {_named(kept)}: {challenger.name} {why} ({scores})."
 
 
-def _more_right(found: Comparison, gain: float) -> str:
-    """Write a gain in words: how many more predictions are right."""
-    if not found.scoring.percent:
-        return f"the {found.scoring.label} is better"
-    of = 100 if gain >= 0.0095 else 1000
-    equally = ", each class counted equally," if found.scoring.key == "balanced_error" else ""
-    return f"{max(round(of * gain), 1)} of {of} more are right{equally}"
+def _gain(found: Comparison, gain: float, old: MethodResult, new: MethodResult) -> str:
+    """Write a gain in words: how many more predictions are right, or how far numbers are off."""
+    if found.scoring.percent:
+        of = 100 if gain >= 0.0095 else 1000
+        equally = ", each class counted equally," if found.scoring.key == "balanced_error" else ""
+        return f"{max(round(of * gain), 1)} of {of} more are right{equally} than"
+    if new.typical_error < old.typical_error:
+        before, now = (value_text(r.typical_error) for r in (old, new))
+        return f"half of the predictions are off by less than {now}, instead of {before}"
+    return f"the {found.scoring.label} is better than"
 
 
 def _others(found: Comparison) -> str:
@@ -103,16 +106,17 @@ def _others(found: Comparison) -> str:
     if found.skipped:
         text += f"Without a result: {', '.join(r.key for r in found.skipped)}. "
     if found.not_run:
-        text += f"Not compared by default: {', '.join(found.not_run)} (methods=, --methods)."
+        text += f"Not compared by default: {', '.join(found.not_run)} (--add, or methods=)."
     return text
 
 
-def named(result: MethodResult) -> str:
+def _named(result: MethodResult) -> str:
     """Return the label with the key that commands and functions accept."""
     return f"{result.name} ({result.key!r})"
 
 
 def _score(found: Comparison, result: MethodResult) -> str:
+    """Write the mean score of a method."""
     return found.score_text(result, margin=False)
 
 

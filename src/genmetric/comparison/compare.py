@@ -16,16 +16,21 @@ from threadpoolctl import threadpool_limits
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
 from genmetric.comparison.advice import advise
-from genmetric.comparison.leaks import leak_warnings
-from genmetric.comparison.methods import METHODS, Method, Task, find_methods
+from genmetric.comparison.methods import METHODS, Method, Scoring, Task, find_methods
 from genmetric.comparison.pipelines import error_by_neighbors
 from genmetric.comparison.result import Comparison, MethodResult, encode, refit, take
-from genmetric.comparison.samples import choose_scoring, collect, labels_of, leave_out
-from genmetric.comparison.scoring import Scoring
+from genmetric.comparison.samples import (
+    choose_scoring,
+    collect,
+    labels_of,
+    leak_warnings,
+    leave_out,
+)
 
 #: Repetitions by the number of cells of the table, samples times features. With five folds, four
-#: repetitions have nearly the power of ten: they test the same samples again.
-REPEATS = ((5000, 10), (20_000, 4), (200_000, 2))
+#: repetitions have nearly the power of ten (the smallest gain that is significant is 10% larger):
+#: they test the same samples again.
+REPEATS = ((20_000, 4), (200_000, 2))
 
 Pairs = list[tuple[IntArray, IntArray]]
 
@@ -108,8 +113,8 @@ def compare_metrics(
         longer. It is reduced if there are too few samples.
     n_repeats : int, default=None
         Number of repetitions of the cross-validation with other folds. More repetitions make the
-        test more sensitive and take longer. The default depends on the size of the table: 10 up to
-        5000 cells (samples times features), 4 up to 20,000, 2 up to 200,000, then 1. By default,
+        test more sensitive and take longer. The default depends on the size of the table: 4 up to
+        20,000 cells (samples times features), 2 up to 200,000, then 1. By default,
         slow methods that are not part of the question run in the first repetition only.
     cv : int, scikit-learn splitter or iterable, default=None
         Splits to use instead of `n_splits`. An integer means the same as `n_splits`. A splitter, or
@@ -184,7 +189,8 @@ def compare_metrics(
         pairs = _given_folds(found, cv, groups, len(X))
     else:
         raise ValueError(f"n_splits, n_repeats and time need cv=None; got {type(cv).__name__}.")
-    _check(found, pairs)
+    if len(pairs) < 2:
+        raise ValueError(f"cv must make at least 2 splits; got {len(pairs)}.")
     slow_folds = found.n_splits if n_repeats is None else len(pairs)
     able = [method for method in listed if not _too_large(found, method)]
     done: list[dict[str, Any]] = []
@@ -262,20 +268,6 @@ def _given_folds(found: Comparison, cv: Any, groups: Any, n_given: int) -> Pairs
     pairs = list(splitter.split(np.zeros(len(found.y)), found.y, groups))
     found.n_splits = len(pairs)
     return pairs
-
-
-def _check(found: Comparison, pairs: Pairs) -> None:
-    """Raise if the splits cannot be used."""
-    if len(pairs) < 2:
-        raise ValueError(f"cv must make at least 2 splits; got {len(pairs)}.")
-    for number, (train, test) in enumerate(pairs):
-        if not len(train) or not len(test) or len(np.intersect1d(train, test)):
-            raise ValueError(f"Split {number} must have different training and test samples.")
-        if found.task == "classification" and len(np.unique(found.y[train])) < 2:
-            raise ValueError(
-                f"The training samples of split {number} have a single class. Use fewer folds, other "
-                "groups, or a stratified splitter, such as cv=StratifiedGroupKFold(5)."
-            )
 
 
 def _too_large(found: Comparison, method: Method) -> str:

@@ -1,10 +1,13 @@
-"""The result of a comparison: one record per method, and one of the whole."""
+"""The result of a comparison, as records, as text, and as a fragment of HTML for notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from math import nan
+import shutil
+import textwrap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from html import escape
+from math import isfinite, nan
 from typing import Any
 
 import numpy as np
@@ -12,11 +15,9 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from genmetric._text import import_optional
+from genmetric._text import duration, import_optional
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric.comparison.methods import ALIASES, Task, find_methods
-from genmetric.comparison.scoring import SCORINGS, Scoring
-from genmetric.comparison.text import comparison_html, comparison_lines, plain
+from genmetric.comparison.methods import ALIASES, SCORINGS, Scoring, Task, find_methods
 
 
 def nothing() -> AnyArray:
@@ -92,6 +93,14 @@ class MethodResult:
     def error(self) -> float:
         """Mean loss over the folds; NaN if the method was skipped."""
         return float(np.mean(self.errors)) if len(self.errors) else nan
+
+    @property
+    def typical_error(self) -> float:
+        """Median error of the predictions of numbers, in units of the target; NaN for classes."""
+        if self.predictions is None:
+            return nan
+        actual, predicted = self.predictions
+        return float(np.median(np.abs(actual - predicted)))
 
     @property
     def standard_error(self) -> float:
@@ -222,12 +231,48 @@ class Comparison:
         raise KeyError(name)
 
     def __repr__(self) -> str:
-        """Return verdict and table as text, also for ``print``."""
-        return "\n".join(comparison_lines(self))
+        """Return sizes, warnings, notes, verdict, table and footnote, also for ``print``."""
+        width = max(shutil.get_terminal_size().columns, 40)
+        lines = textwrap.wrap(self.headline, width)
+        for note in [*(f"Warning: {warning}" for warning in self.warnings), *self.notes]:
+            lines += textwrap.wrap(note, width, initial_indent="  ", subsequent_indent="    ")
+        lines += ["", *textwrap.wrap(self.advice, width), "", *_table_lines(self, width)]
+        if self.footnote:
+            lines += ["", *textwrap.wrap(self.footnote, width)]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Return verdict and table for notebooks."""
-        return comparison_html(self)
+        """Return verdict, table, decisions about columns and first rows; all text is escaped."""
+
+        def elements(tag: str, texts: Iterable[str]) -> str:
+            name = tag.partition(" ")[0]
+            return "".join(f"<{tag}>{escape(t)}</{name}>" for t in texts if t or name == "td")
+
+        rows = f"<tr>{elements('th', _heads(self))}</tr>"
+        for result in self.results:
+            mark = ' class="shown"' if result.key == self.recommended else ""
+            rows += f"<tr{mark}>{elements('td', _cells(self, result))}</tr>"
+        head = self.X.head(3).to_html(max_cols=12) if hasattr(self.X, "head") else ""
+        return (
+            f'<div class="genmetric"><style>{_STYLE}</style>'
+            + elements('p class="warning"', self.warnings)
+            + elements("p", [self.advice])
+            + f"<table>{rows}</table>"
+            + elements("small", [self.headline, self.footnote, *self.notes])
+            + (f"<details><summary>First rows</summary>{head}</details>" if head else "")
+            + "</div>"
+        )
+
+    @property
+    def headline(self) -> str:
+        """Title, sizes, what is predicted, and the cross-validation in one sentence."""
+        names, target = self.class_names, "a numeric target"
+        if self.task == "classification":
+            more = ", ..." if len(names) > 6 else ""
+            target = f"{len(names)} classes ({', '.join(names[:6])}{more})"
+        title = f"{self.title}: " if self.title else ""
+        features = f"{self.n_features:,} feature{'' if self.n_features == 1 else 's'}"
+        return f"{title}{self.n_samples:,} samples, {features}, {target}; {self.protocol}"
 
     @property
     def codes(self) -> AnyArray:
@@ -349,6 +394,63 @@ class Comparison:
         )
         first = [] if self.encoder is None else [("columns", self.encoder)]
         return Pipeline([*first, *model.steps])
+
+
+#: Colours are those of the notebook, so that dark themes are readable.
+_STYLE = (
+    ".genmetric{max-width:56rem}"
+    ".genmetric p{border-left:4px solid #2e9e5b;padding:.2rem .8rem;margin:.4rem 0}"
+    ".genmetric p.warning{border-color:#d9822b}.genmetric small{opacity:.75;display:block}"
+    ".genmetric td:first-child{text-align:left}.genmetric tr.shown td{font-weight:700}"
+)
+
+
+def _table_lines(found: Comparison, width: int) -> list[str]:
+    """Return one line per method; the last columns are left out if they do not fit the width."""
+    rows = [_heads(found), *(_cells(found, result) for result in found.ran)]
+    name, score = (max(len(row[i]) for row in rows) for i in (0, 1))
+    n_more = max((width - name - 2 - score) // 9, 0)
+    lines = [
+        f"{row[0]:<{name}}  {row[1]:>{score}}" + "".join(f"{t:>9}" for t in row[2 : 2 + n_more])
+        for row in rows
+    ]
+    for result in found.skipped:
+        text = ": ".join(_cells(found, result)[:2])
+        lines += textwrap.wrap(text, width, subsequent_indent="  ")
+    return lines
+
+
+def _heads(found: Comparison) -> list[str]:
+    """Return the headings of the table; errors of numbers are also in units of the target."""
+    units = ["off by"] if found.task == "regression" else []
+    return ["method", f"{found.scoring.label} ± 95%", *units, "fit", "predict"]
+
+
+def _cells(found: Comparison, result: MethodResult) -> list[str]:
+    """Return name, score and times of a method, or the reason why it was skipped."""
+    name = f"{result.name} ({result.key}{'' if result.has_map else '; no map'})"
+    if result.skipped:
+        return [name, f"skipped, {result.note}", *[""] * (len(_heads(found)) - 2)]
+    units = [value_text(result.typical_error)] if found.task == "regression" else []
+    times = (duration(float(t.mean())) for t in (result.fit_seconds, result.predict_seconds))
+    return [name, found.score_text(result), *units, *times]
+
+
+def value_text(value: float) -> str:
+    """Write a number with four digits, and without an exponent if it is short."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can represent it: lists, dicts by name, and None instead of NaN."""
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value) if f.compare}
+    if isinstance(value, Mapping):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def refit(encoder: Any, X: Any, y: AnyArray) -> Any:

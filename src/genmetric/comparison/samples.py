@@ -1,21 +1,28 @@
-"""The samples of a comparison: targets, columns, groups, and which of them are used."""
+"""The samples of a comparison: targets, columns, groups, which are used, and signs of leaks."""
 
 from __future__ import annotations
 
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import StratifiedKFold, cross_val_predict, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import resample
 
-from genmetric._text import did_you_mean
-from genmetric._typing import AnyArray
+from genmetric._text import did_you_mean, import_optional
+from genmetric._typing import AnyArray, FloatArray
 from genmetric._validation import as_numbers, check_class_labels, check_count, is_quantity
-from genmetric.comparison.leaks import group_columns
-from genmetric.comparison.methods import Task
-from genmetric.comparison.result import Comparison, take
-from genmetric.comparison.scoring import Scoring, find_scoring
+from genmetric.comparison.methods import Scoring, Task, find_scoring
+from genmetric.comparison.result import Comparison, take, value_text
+
+#: Fewest distinct values of a column that can be a group: fewer are categories.
+MIN_GROUPS = 10
 
 
 def labels_of(X: Any, label: Any, name: str) -> tuple[Any, AnyArray | None]:
@@ -59,9 +66,12 @@ def collect(
         task, found.rows = found.target.task, np.flatnonzero(found.target.read(table)[1])
         found.notes += [f"target {found.target.summary}", *found.target.notes]
     found.y, found.task = _check_target(y, task)
-    if task is None and found.task == "regression":
-        distinct = len(np.unique(found.y))
-        found.notes.append(f"target: a number, {distinct} distinct values (task to change it)")
+    if task is None and found.y.dtype.kind in "iuf":
+        other = "classification" if found.task == "regression" else "regression"
+        n_distinct = len(np.unique(found.y))
+        found.notes.append(
+            f"{found.task}: the target has {n_distinct} distinct numbers (task={other!r} changes it)"
+        )
     if len(X) != len(found.y):
         raise ValueError(f"X has {len(X)} samples, but y has {len(found.y)} targets.")
     if columns is None and frame:
@@ -164,3 +174,114 @@ def choose_scoring(found: Comparison, scoring: str | Scoring | None) -> None:
             "score: the balanced error rate, in which each class counts equally, because only "
             f"{counts.min() / n:.1%} of the samples are {found.class_names[int(counts.argmin())]!r}"
         )
+
+
+def group_columns(X: Any, y: AnyArray, columns: list[dict[str, Any]]) -> list[str]:
+    """Find the columns of a table whose repeating values each belong to one class.
+
+    Such a column names the subject, device or batch of a row. It predicts the class of rows of
+    known subjects and of no others.
+    """
+    shares, found = np.unique(y, return_counts=True)[1] / len(y), []
+    for column in columns:
+        if column["asked"] or column["kind"] in ("date", "vector", "boolean"):
+            continue
+        table = import_optional("pandas", "cli").crosstab(X[column["name"]].astype(str), y)
+        sizes, counts = table.sum(axis=1).to_numpy(), table.to_numpy()
+        few = len(table) < max(MIN_GROUPS, 3 * len(shares))
+        if few or sizes[sizes > 1].sum() < 0.9 * len(y) or ((counts > 0).sum(axis=1) > 1).any():
+            continue
+        # Small groups can be of one class by chance.
+        by_chance = np.log(np.power.outer(shares, sizes).sum(axis=0)).sum() > np.log(1e-6)
+        if not by_chance and not _is_threshold(column, table.index.to_numpy(), counts):
+            found.append(column["name"])
+    return found
+
+
+def _is_threshold(column: dict[str, Any], values: AnyArray, table: AnyArray) -> bool:
+    """Return whether the class changes so rarely along the numbers that they measure it."""
+    if column["kind"] not in ("number", "ordered"):
+        return False
+    try:
+        numbers = values.astype(float)
+    except ValueError:
+        return False
+    changes = np.diff(table.argmax(axis=1)[np.argsort(numbers)]) != 0
+    return bool((numbers != np.floor(numbers)).any() or changes.sum() < len(values) / 5)
+
+
+def leak_warnings(found: Comparison) -> list[str]:
+    """Return sentences on copies and order of rows, columns with the answer, too good results."""
+    features = found.encoded()
+    warnings = [] if found.splitter else [_copies(features), _order(found, features)]
+    warnings = [text for text in warnings if text]
+    constant = next((r for r in found.ran if r.key in ("majority", "mean")), None)
+    best = min((r for r in found.ran), key=lambda r: r.error, default=None)
+    if constant is None or best is None or best.error > 0.2 * constant.error:
+        return warnings
+    columns = getattr(found.encoder, "feature_columns_", np.asarray(found.feature_names))
+    telling = [
+        f"the single column {name!r} predicts almost everything. If it is known only after the "
+        f"target, or is another form of it, leave it out (--drop {name})."
+        for name in dict.fromkeys(columns.tolist())
+        if _predicts(features[:, columns == name], found.y, found.task)
+    ]
+    if best.error < 0.005 * constant.error and not warnings and not telling:
+        warnings.append(
+            f"the {found.scoring.label} of {best.name} is almost perfect. If this is too good to be "
+            "true: do columns contain the answer, or do rows of one subject or time belong together "
+            "(--group, --time)?"
+        )
+    return warnings + telling
+
+
+def _copies(features: FloatArray) -> str:
+    """Warn of rows that repeat others, unless so few different rows exist that they must."""
+    n, n_values = len(features), [len(np.unique(column)) for column in features.T]
+    n_copies = n - len(np.unique(features, axis=0))
+    if n_copies < max(2, 0.005 * n) or np.log(n_values).sum() < np.log(100 * n):
+        return ""
+    return (
+        f"{n_copies} of {n} rows are copies of other rows. Copies in training and test rows make "
+        "every score too good: remove them, or give their origin as groups (--group)."
+    )
+
+
+def _order(found: Comparison, features: FloatArray) -> str:
+    """Warn if folds of consecutive rows are much harder than mixed ones.
+
+    Rows of one subject, or of a short time, are often next to each other. The folds have the same
+    share of each class, or of each tenth of the numbers, because tables may be sorted by them.
+    """
+    y, numeric = found.codes, found.task == "regression"
+    strata = np.digitize(y, np.quantile(y, np.linspace(0.1, 0.9, 9))) if numeric else y
+    if len(y) < 50 or np.bincount(strata).max() < 5:
+        return ""
+    nearest = (KNeighborsRegressor if numeric else KNeighborsClassifier)(3)
+    model, losses = make_pipeline(StandardScaler(), nearest), []
+    for mixed in (True, False):
+        folds = StratifiedKFold(5, shuffle=mixed, random_state=0 if mixed else None)
+        with catch_warnings(action="ignore"):  # a class may have fewer samples than there are folds
+            splits = list(folds.split(features, strata))
+        predicted = cross_val_predict(model, features, y, cv=splits)
+        losses.append(np.abs(predicted - y) if numeric else (predicted != y).astype(float))
+    harder, means = losses[1] - losses[0], [float(np.mean(loss)) for loss in losses]
+    if means[1] < 1.5 * means[0] or harder.mean() <= 5 * harder.std() / np.sqrt(len(y)):
+        return ""
+    few, many = (value_text(mean) if numeric else f"{mean:.1%}" for mean in means)
+    return (
+        "rows that follow each other in the table are alike: the error of nearest neighbours is "
+        f"{few} in mixed folds and {many} in folds of consecutive rows. If rows belong to a subject "
+        "or a time, scores on new ones will be worse: name the column (--group, --time)."
+    )
+
+
+def _predicts(x: FloatArray, y: AnyArray, task: Task) -> bool:
+    """Return whether a small tree on the features of one column predicts almost everything."""
+    if task == "regression":
+        tree = DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
+        return bool(cross_val_score(tree, x, y, cv=3).mean() > 0.98)
+    _, counts = np.unique(y, return_counts=True)
+    tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(counts) + 8, random_state=0)
+    error = 1 - float(cross_val_score(tree, x, y, cv=min(3, int(counts.min()))).mean())
+    return bool(error < 0.05 * (1 - counts.max() / len(y)))
