@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, product
+from functools import cache
+from itertools import product
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from genmetric._neighbors import N_NEIGHBORS, other_neighbors, select_n_neighbors, vote_errors
+from genmetric._neighbors import N_NEIGHBORS, nearest_neighbors, select_n_neighbors, vote_errors
 from genmetric._parallel import one_blas_thread
 from genmetric._text import print_progress
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
@@ -40,10 +41,8 @@ from genmetric._validation import (
     labelled_rows,
     warn_user,
 )
-from genmetric._validation import ArrayLike as AnyArrayLike
+from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density import Coordinates
-from genmetric.geometry import interpolate, sum_local_metrics, symmetric_root
-from genmetric.learners.class_models import fit_models
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 
@@ -139,9 +138,11 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         The average M = LᵀL, with the mean squared distance of the best candidate.
     candidate_weights_ : ndarray of shape (n_candidates,)
         Weight of each candidate in the average, with sum one; zero below 1/1000 of the largest.
+    n_neighbors_ : int
+        Number of neighbours that suits the average.
     best_params_ : dict
         `base`, `normalization`, `shrinkage`, `interpolation` and `n_components` of the best
-        candidate, and the `n_neighbors` that suits the average.
+        candidate, and `n_neighbors_`.
     best_score_ : float
         Mean score of the best candidate with the selected k, without the average over adjacent k;
         optimistic, as the best of many.
@@ -187,7 +188,10 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     >>> metric = GenerativeMetricCV(random_state=0).fit(X[:600], y[:600])
     >>> metric.best_params_["base"]
     'pooled'
-    >>> neighbors = KNeighborsClassifier(metric.best_params_["n_neighbors"])
+
+    The number of neighbours is selected too: pass it to the classifier that follows.
+
+    >>> neighbors = KNeighborsClassifier(metric.n_neighbors_)
     >>> neighbors = neighbors.fit(metric.transform(X[:600]), y[:600])
     >>> bool(neighbors.score(metric.transform(X[600:]), y[600:]) > 0.8)
     True
@@ -274,42 +278,40 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         """
         check_parameters(self)
         rng = check_random_state(self.random_state)
-        template = shared_parameters(self.metric or GenerativeMetric(), self.random_state, rng)
+        template = seeded_copy(self.metric or GenerativeMetric(), self.random_state, rng)
         if self.n_jobs is not None:
             template.set_params(n_jobs=self.n_jobs)
-        x, labels, _, _ = labelled_rows(self, form_points(X, self.preprocessor, self), y)
+        x, labels, _, _ = labelled_rows(self, form_points(X, template.preprocessor, self), y)
         groups = check_groups(groups, self.cv, len(x))
         weight = np.ones(len(x))
         if sample_weight is not None:
             weight = check_weights(sample_weight, len(x))
-        share = weight  # of the local metric of each sample
-        if AnyArrayLike().accepts(template.combination):
-            share = weight * check_weights(template.combination, len(x), "combination")
         kept = np.flatnonzero(weight)
-        classes, codes = encode_classes(labels[kept], type(self).__name__)
-        check_priors(template.priors, len(classes))
-        given_x = x[kept]
-        x, basis = _working_coordinates(given_x)
-        grid = self._grid(template, len(classes), x.shape[1], self.n_features_in_)
-        samples = (x, codes, weight[kept], share[kept])
+        self.classes_, codes = encode_classes(labels[kept], type(self).__name__)
+        check_priors(template.priors, len(self.classes_))
+        if self.cv is None:
+            _check_in_sample(self.scoring, x.shape[1], np.bincount(codes))
+        z, basis = _working_coordinates(x[kept])
+        share = None  # given weights of the local metrics
+        if ArrayRule().accepts(template.combination):
+            share = check_weights(template.combination, len(x), "combination")[kept]
+        samples = Samples(z, codes, weight[kept], share)
+        grid = self._grid(template, len(self.classes_), z.shape[1])
         with one_blas_thread(), warnings.catch_warnings():
             # The fit of the best candidate emits the warnings about classes, once.
             warnings.simplefilter("ignore", UserWarning)
-            splits = self._splits(given_x, labels, weight, groups, rng)
+            splits = self._splits(x[kept], labels, weight, groups, rng)
             k = neighbor_numbers(self.n_neighbors, min(len(s.references) for s in splits) - 1)
-            scores = self._scores(template, grid, samples, classes, splits, k)
-        self._take_scores(grid, scores, k, sum(weight[kept][s.queries].sum() for s in splits))
+            scores = self._scores(template, grid, samples, splits, k)
+        self._weigh(grid, scores, k, sum(weight[kept][s.queries].sum() for s in splits))
         best = clone(template).set_params(**grid[self.best_index_])
         self.best_estimator_ = best.fit(X, y, sample_weight)
-        self.classes_ = self.best_estimator_.classes_
         with one_blas_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            factor = self._average(template, grid, samples, basis, rng)
-        self._select_n_neighbors(x @ factor.T, codes, weight[kept], k)
+            factor = self._average(template, grid, samples, in_span=basis is not None)
+        self._select_n_neighbors(z @ factor.T, codes, weight[kept], k)
         self.components_ = factor if basis is None else _lifted(factor, basis)
         self.metric_ = self.components_.T @ self.components_
-        if self.cv is None:
-            _warn_in_sample(self.n_features_in_, np.bincount(codes))
         if self.verbose:
             print_progress(
                 "GenerativeMetricCV",
@@ -335,10 +337,8 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         found: FloatArray = self.best_estimator_.local_metrics(X)
         return found
 
-    def _grid(
-        self, template: GenerativeMetric, n_classes: int, rank: int, n_features: int
-    ) -> list[dict[str, Any]]:
-        """Return the parameters of the candidates; those with one average are neighbours."""
+    def _grid(self, template: GenerativeMetric, n_classes: int, rank: int) -> list[dict[str, Any]]:
+        """Return the parameters of the candidates."""
         rules = GenerativeMetric._parameter_rules
         bases = grid_values(self.bases, "bases", rules["base"])
         scales = grid_values(self.normalizations, "normalizations", rules["normalization"])
@@ -346,19 +346,17 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         if template.class_model is not None:
             shrinkages = ["auto"]
         amounts = grid_values(self.interpolations, "interpolations", rules["interpolation"])
-        valid: list[RuleOrValue] = [None, "lda", Interval(int, 1, n_features)]
-        dimensions: list[int | None] = []
-        for value in grid_values(self.n_components, "n_components", valid):
-            wanted = n_classes - 1 if value == "lda" else value
-            reduced = None if wanted is None or wanted >= rank else wanted
-            if reduced not in dimensions:
-                dimensions.append(reduced)
-        names = ("base", "normalization", "shrinkage", "interpolation", "n_components")
+        valid: list[RuleOrValue] = [None, "lda", Interval(int, 1, self.n_features_in_)]
+        given = grid_values(self.n_components, "n_components", valid)
+        wanted = [n_classes - 1 if value == "lda" else value for value in given]
+        # Without repetitions, in the same order.
+        dimensions = list(dict.fromkeys(None if (n or rank) >= rank else n for n in wanted))
         found = []
         if 0 in amounts:
             found += list(product(bases, scales[:1], shrinkages[:1], [0.0], dimensions))
         learned = [float(value) for value in amounts if value > 0]
         found += list(product(bases, scales, shrinkages, learned, dimensions))
+        names = ("base", "normalization", "shrinkage", "interpolation", "n_components")
         return [dict(zip(names, values, strict=True)) for values in found]
 
     def _splits(
@@ -374,40 +372,35 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         codes = np.unique(labels[kept], return_inverse=True)[1]
         references = None  # those of the training part
         if self.cv is None or isinstance(self.cv, int | np.integer):
-            if self.cv is None and self.scoring is not None:
-                raise ValueError(
-                    "scoring requires left-out samples; got cv=None. Use cv=5, or scoring=None."
-                )
             has_priors = self.metric is not None and self.metric.priors is not None
-            n_samples = len(codes) if has_priors else int(self.max_references)
-            rows = _whole_classes(codes, n_samples, rng)
-            pairs = _stratified(codes, rows, None if self.cv is None else int(self.cv), rng)
-            references = _draw(rows, int(self.max_references), rng)
+            rows = _whole_classes(codes, len(codes) if has_priors else self.max_references, rng)
+            pairs: list[Any] = _stratified(codes, rows, self.cv, rng)
+            references = _draw(rows, self.max_references, rng)
         elif hasattr(self.cv, "split"):
             own = None if groups is None else groups[kept]
             pairs = list(self.cv.split(x, labels[kept], own))
         else:
             # The indices of given splits refer to all samples.
-            place = np.full(len(labels), -1)
-            place[kept] = np.arange(len(kept))
-            given = [tuple(place[part] for part in pair) for pair in self.cv]
-            pairs = [(train[train >= 0], test[test >= 0]) for train, test in given]
+            place = np.cumsum(weight > 0) - 1
+            given = [[np.asarray(part) for part in pair] for pair in self.cv]
+            pairs = [[place[part[weight[part] > 0]] for part in pair] for pair in given]
         if not pairs:
             raise ValueError("cv yields no splits. Use a splitter with at least one split.")
-        n_queries = max(int(self.max_queries) // len(pairs), 1)
+        repeats = np.ones(len(kept), np.intp)  # whole weights are repetitions
+        if references is None and (weight == np.floor(weight)).all():
+            repeats = weight[kept].astype(np.intp)
         splits: list[Split] = []
-        for train, test in (tuple(np.sort(part) for part in pair) for pair in pairs):
+        for train, test in ((np.sort(a), np.sort(b)) for a, b in pairs):
             if len(np.unique(codes[train])) < 2:
                 raise ValueError(
                     f"Split {len(splits)} of cv has training samples of a single class. Use a "
                     "stratified splitter."
                 )
-            queries = _draw(test, n_queries, rng)
-            averaged = _draw(train, max(len(queries), MIN_AVERAGED), rng)
+            queries = _draw(test, max(self.max_queries // len(pairs), 1), rng)
             among = references
             if among is None:
-                among = _draw(_repeated(train, weight[kept]), int(self.max_references), rng)
-            splits.append(Split(train, averaged, queries, among))
+                among = _draw(np.repeat(train, repeats[train]), self.max_references, rng)
+            splits.append(Split(train, queries, among))
         return splits
 
     def _scores(
@@ -415,42 +408,46 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         template: GenerativeMetric,
         grid: list[dict[str, Any]],
         samples: Samples,
-        classes: AnyArray,
         splits: list[Split],
         k: IntArray,
     ) -> FloatArray:
         """Return the scores of all candidates, shape (n_candidates, n_splits, n_numbers)."""
         x, codes, weight, _ = samples
-        labels = classes[codes]
+        labels = self.classes_[codes]
         scores = np.empty((len(grid), len(splits), len(k)))
-        for s, split in enumerate(splits):
-            rows = np.union1d(split.queries, split.references)
-            queries, references = (np.searchsorted(rows, part) for part in split[2:])
-            truth, own = codes[split.queries], weight[split.queries]
-            trained = references[np.isin(split.references, split.train)]
-            options = {} if (own == 1).all() else {"sample_weight": own}
-            for c, factor in enumerate(_candidate_factors(template, grid, samples, split)):
-                z = x[rows] @ factor.T
+        for s, (train, queries, references) in enumerate(splits):
+            place = np.minimum(np.searchsorted(references, queries), len(references) - 1)
+            itself = np.where(references[place] == queries, place, -1)
+            trained = np.isin(references, train)
+            options = {} if (weight == 1).all() else {"sample_weight": weight[queries]}
+            factors = _candidate_factors(template, grid, samples, train, len(queries))
+            for c, factor in enumerate(factors):
+                z, known = x[queries] @ factor.T, x[references] @ factor.T
                 if self.scoring is None:
-                    found = other_neighbors(
-                        z, queries, references, int(k.max()), n_jobs=template.n_jobs
+                    found = nearest_neighbors(
+                        known, k[-1], queries=z, exclude=itself, n_jobs=template.n_jobs
                     )
-                    votes = codes[rows[found]]
-                    scores[c, s] = 1 - vote_errors(votes, truth, len(classes), k, **options)
+                    votes, truth = codes[references[found.indices]], codes[queries]
+                    scores[c, s] = 1 - vote_errors(votes, truth, len(self.classes_), k, **options)
                     continue
                 for j, number in enumerate(k):
-                    model = KNeighborsClassifier(min(int(number), len(trained)))
-                    model.fit(z[trained], labels[rows[trained]])
+                    model = KNeighborsClassifier(min(number, np.count_nonzero(trained)))
+                    model.fit(known[trained], labels[references[trained]])
                     scorer = check_scoring(model, self.scoring)
-                    scores[c, s, j] = scorer(model, z[queries], labels[split.queries], **options)
+                    scores[c, s, j] = scorer(model, z, labels[queries], **options)
         return scores
 
-    def _take_scores(
+    def _weigh(
         self, grid: list[dict[str, Any]], scores: FloatArray, k: IntArray, n_queries: float
     ) -> None:
         """Set the results, the best candidate and the weights of all."""
         by_number = np.round(scores.mean(axis=1), 12)  # equal counts have equal scores
-        by_split = np.einsum("csk,ck->cs", scores, weights_at_best(by_number))
+        # Metrics of few dimensions need more neighbours than others, so a candidate is compared at
+        # the number that suits it. A single score is noisy: adjacent numbers count as well.
+        padded = np.pad(np.eye(len(k)), ((0, 0), (1, 1)), mode="edge")
+        smooth = padded[:, :-2] / 4 + padded[:, 1:-1] / 2 + padded[:, 2:] / 4
+        best_number = np.round(by_number @ smooth, 12).argmax(axis=1)
+        by_split = np.einsum("csk,ck->cs", scores, smooth[best_number])
         self.n_splits_ = scores.shape[1]
         self.cv_results_ = results_table(grid, by_split)
         for number, values in zip(k, by_number.T, strict=True):
@@ -463,30 +460,42 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             error = np.sqrt(rate * (1 - rate) / n_queries)
         else:
             error = by_split[self.best_index_].std() / np.sqrt(self.n_splits_)
-        self.candidate_weights_ = candidate_weights(means, error)
+        weights = np.exp((means - means.max()) / max(error / 2, 1e-12))
+        weights[weights < MIN_WEIGHT] = 0.0
+        self.candidate_weights_ = weights / weights.sum()
 
     def _average(
         self,
         template: GenerativeMetric,
         grid: list[dict[str, Any]],
         samples: Samples,
-        basis: FloatArray | None,
-        rng: np.random.RandomState,
+        *,
+        in_span: bool,
     ) -> FloatArray:
-        """Return a factor of the average of the candidates, fitted on all samples."""
-        x, _, weight, _ = samples
-        every, best = np.arange(len(x)), self.best_index_
-        averaged = _draw(every, max(self.max_queries, MIN_AVERAGED), rng)
-        kept = np.flatnonzero(self.candidate_weights_).tolist()
-        chosen = [best, *(c for c in kept if c != best)]
-        fitted = [] if basis is not None else [self.best_estimator_.components_]
-        missing = [grid[c] for c in chosen[len(fitted) :]]
-        split = Split(every, averaged, every, every)
-        factors = fitted + list(_candidate_factors(template, missing, samples, split))
+        r"""Return a factor of the average of the candidates, fitted on all samples.
+
+        The metrics are scaled to the mean squared distance of the best one. They are not formed,
+        because their condition number is the square of that of their factors.
+        """
+        x, best = samples.x, self.best_index_
+        others = [c for c, weight in enumerate(self.candidate_weights_) if weight and c != best]
+        fitted = [] if in_span else [self.best_estimator_.components_]
+        missing = [grid[c] for c in [best, *others][len(fitted) :]]
+        rest = _candidate_factors(template, missing, samples, np.arange(len(x)), self.max_queries)
+        factors = [*fitted, *rest]
+        covariance = weighted_covariance(x, samples.weight)
+        sizes = np.array([np.einsum("ij,jk,ik", L, covariance, L) for L in factors])
+        sizes[sizes == 0] = 1.0
+        scales = np.sqrt(self.candidate_weights_[[best, *others]] * sizes[0] / sizes)
+        stack = np.concatenate([scale * L for scale, L in zip(scales, factors, strict=True)])
         dimensions = [params["n_components"] for params in grid]
-        n_components = None if None in dimensions else max(dimensions)
-        weights = self.candidate_weights_[chosen]
-        return average_factor(factors, weights, _covariance(x, weight), n_components)
+        if None not in dimensions:
+            return reduced_factor(np.linalg.qr(stack)[1], max(dimensions), covariance)
+        # The symmetric root in units of the standard deviations of the features.
+        units = np.sqrt(np.diag(covariance))
+        units[units == 0] = 1.0
+        _, roots, axes = np.linalg.svd(np.linalg.qr(stack * units)[1], full_matrices=False)
+        return np.asarray((axes.T * roots) @ axes / units)
 
     def _select_n_neighbors(
         self, z: FloatArray, codes: IntArray, weight: FloatArray, k: IntArray
@@ -504,48 +513,70 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 max_queries=self.max_queries,
                 max_references=self.max_references,
                 n_jobs=self.best_estimator_.n_jobs,
-                sample_weight=_unless_one(weight),
+                sample_weight=None if (weight == 1).all() else weight,
             )
             total = total - found.errors
         place = int(np.round(total, 12).argmax())
+        self.n_neighbors_ = int(k[place])
         self.best_score_ = float(by_number[place, self.best_index_])
-        self.best_params_ = {
-            **self.cv_results_["params"][self.best_index_],
-            "n_neighbors": int(k[place]),
-        }
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
+        best = self.cv_results_["params"][self.best_index_]
+        self.best_params_ = {**best, "n_neighbors": self.n_neighbors_}
 
 
-# Grids, results and the average: also for numeric targets
+class Samples(NamedTuple):
+    """Samples, their classes, their frequencies, and given weights of their local metrics."""
+
+    x: FloatArray
+    codes: IntArray
+    weight: FloatArray
+    share: FloatArray | None
+
+
+class Split(NamedTuple):
+    """Samples to fit on, to classify, and to search among, ascending."""
+
+    train: IntArray
+    queries: IntArray
+    references: IntArray
+
+
+def _candidate_factors(
+    template: GenerativeMetric,
+    grid: list[dict[str, Any]],
+    samples: Samples,
+    rows: IntArray,
+    n_averaged: int,
+) -> Iterator[FloatArray]:
+    """Yield a factor of every candidate, fitted on some of the samples."""
+    x, codes, weight, share = samples
+    # Class models use all of these samples, and averages of local metrics a random subset.
+    n_averaged = max(n_averaged, MIN_AVERAGED)
+    metric = clone(template).set_params(
+        max_samples=n_averaged if n_averaged < len(rows) else 1.0,
+        combination=template.combination if share is None else share[rows],
+    )
+    if template.priors is not None:
+        metric.set_params(priors=np.asarray(template.priors)[np.unique(codes[rows])])
+    by_density = share is None and template.combination != "uniform"
+    return candidate_factors(
+        *(metric, grid, x[rows], codes[rows], weight[rows]),
+        base_options={"max_samples": 2, "combination": "uniform"},
+        mix=not by_density,
+    )
+
+
+# Grids, candidates and results: also for numeric targets
 
 
 def grid_values(values: Any, name: str, rules: Sequence[RuleOrValue]) -> list[Any]:
     """Return the valid values of a grid, or of a single value, without repetitions."""
     single = isinstance(values, str) or not isinstance(values, Iterable)
-    found: list[Any] = []
-    for value in [values] if single else list(values):
+    found = [values] if single else list(values)
+    for value in found:
         check_parameter(value, f"Every value of {name}", rules)
-        if value not in found:
-            found.append(value)
     if not found:
         raise ValueError(f"{name} is empty. Pass at least one value.")
-    return found
-
-
-def shared_parameters(metric: Any, random_state: Any, rng: np.random.RandomState) -> Any:
-    """Return a copy of the metric with the parameters that all candidates share, and a seed."""
-    template = clone(metric)
-    if template.random_state is None:
-        seed = (
-            random_state if isinstance(random_state, int | np.integer) else rng.randint(2**31 - 1)
-        )
-        template.set_params(random_state=int(seed))
-    check_parameters(template)
-    return template
+    return list(dict.fromkeys(found))
 
 
 def neighbor_numbers(values: Any, n_allowed: int) -> IntArray:
@@ -559,21 +590,72 @@ def neighbor_numbers(values: Any, n_allowed: int) -> IntArray:
     return np.asarray(numbers[numbers <= n_allowed], np.intp)
 
 
-def smooth(values: FloatArray) -> FloatArray:
-    """Average adjacent values with weights 1/4, 1/2 and 1/4; the ends are repeated."""
-    padded = np.concatenate([values[..., :1], values, values[..., -1:]], axis=-1)
-    return np.asarray(padded[..., :-2] / 4 + padded[..., 1:-1] / 2 + padded[..., 2:] / 4)
+def seeded_copy(metric: Any, random_state: Any, rng: np.random.RandomState) -> Any:
+    """Return a copy of the metric that all candidates share, with a seed, validated."""
+    template = clone(metric)
+    if template.random_state is None:
+        whole = isinstance(random_state, int | np.integer)
+        seed = random_state if whole else rng.randint(2**31 - 1)
+        template.set_params(random_state=int(seed))
+    check_parameters(template)
+    return template
 
 
-def weights_at_best(scores: FloatArray) -> FloatArray:
-    """Return weights of the numbers of neighbours around the best one of each candidate.
+def candidate_factors(
+    metric: Any,
+    grid: list[dict[str, Any]],
+    x: AnyArray,
+    y: AnyArray,
+    weight: FloatArray,
+    *,
+    base_options: dict[str, Any],
+    mix: bool = True,
+) -> Iterator[FloatArray]:
+    """Yield a factor of every candidate metric; interpolations and dimensions share their fits.
 
-    Metrics of few dimensions need more neighbours than others, so a candidate is compared at the
-    number that suits it. A single score is noisy: adjacent numbers count as well.
+    In the coordinates of the base M(lambda) = (1-lambda)·I + lambda·M, so in input space the base
+    metric and the learned one are averaged, unless `mix` is False. `base_options` are parameters
+    that have no effect on a base metric and make its fit fast.
     """
-    # Rounded, because equal counts of samples have equal scores.
-    best = np.round(smooth(scores), 12).argmax(axis=1)
-    return np.asarray(smooth(np.eye(scores.shape[1]))[best])
+    own = None if (weight == 1).all() else weight  # None is understood by every estimator
+    covariance = weighted_covariance(x, weight)
+
+    @cache
+    def fitted(**params: Any) -> FloatArray:
+        """Fit a metric with all dimensions."""
+        estimator = clone(metric).set_params(**params, n_components=None, preprocessor=None)
+        factor: FloatArray = estimator.fit(x, y, own).components_
+        return factor
+
+    for params in grid:
+        amount = params["interpolation"]
+        shared = {name: params[name] for name in params if name != "n_components"}
+        base = {name: params[name] for name in ("base", "n_slices") if name in params}
+        if amount == 1 or (amount > 0 and not mix):
+            factor = fitted(**shared)
+        else:
+            factor = fitted(**base, **base_options, interpolation=0.0)
+        if 0 < amount < 1 and mix:
+            learned = fitted(**{**shared, "interpolation": 1.0})
+            parts = np.sqrt(1 - amount) * factor, np.sqrt(amount) * learned
+            factor = np.linalg.qr(np.concatenate(parts))[1]
+        n_components = params.get("n_components", metric.n_components)
+        yield reduced_factor(factor, n_components, covariance)
+
+
+def weighted_covariance(x: AnyArray, weight: FloatArray) -> FloatArray:
+    """Return the covariance of weighted samples."""
+    return np.cov(x.T, aweights=weight, bias=True).reshape(x.shape[1], -1)
+
+
+def reduced_factor(
+    factor: FloatArray, n_components: int | None, covariance: FloatArray
+) -> FloatArray:
+    """Project onto the leading principal components in the space of the metric."""
+    if n_components is None:
+        return factor
+    _, axes = np.linalg.eigh(factor @ covariance @ factor.T)
+    return np.asarray(axes.T[::-1][:n_components] @ factor)
 
 
 def results_table(grid: list[dict[str, Any]], by_split: FloatArray) -> dict[str, Any]:
@@ -592,53 +674,7 @@ def results_table(grid: list[dict[str, Any]], by_split: FloatArray) -> dict[str,
     return columns
 
 
-def candidate_weights(scores: FloatArray, error: float) -> FloatArray:
-    """Return weights of candidates by their scores; `error` is the standard error of the best."""
-    weights = np.exp((scores - scores.max()) / max(error / 2, 1e-12))
-    weights[weights < MIN_WEIGHT] = 0.0
-    return np.asarray(weights / weights.sum())
-
-
-def reduced_factor(
-    factor: FloatArray, n_components: int | None, covariance: FloatArray
-) -> FloatArray:
-    """Project onto the leading principal components in the space of the metric."""
-    if n_components is None:
-        return factor
-    _, axes = np.linalg.eigh(factor @ covariance @ factor.T)
-    return np.asarray(axes.T[::-1][:n_components] @ factor)
-
-
-def average_factor(
-    factors: Sequence[FloatArray],
-    weights: FloatArray,
-    covariance: FloatArray,
-    n_components: int | None,
-) -> FloatArray:
-    """Return a factor of the average of metrics, scaled to equal mean squared distance.
-
-    The scale is that of the metric with the largest weight. The metrics themselves are not formed,
-    because their condition number is the square of that of their factors.
-    """
-    sizes = np.array([np.einsum("ij,jk,ik", L, covariance, L) for L in factors])
-    sizes[sizes == 0] = 1.0
-    scales = np.sqrt(weights * sizes[weights.argmax()] / sizes)
-    stack = np.concatenate([scale * L for scale, L in zip(scales, factors, strict=True)])
-    if n_components is not None:
-        return reduced_factor(np.linalg.qr(stack)[1], n_components, covariance)
-    # The symmetric root in units of the standard deviations of the features.
-    units = np.sqrt(np.diag(covariance))
-    units[units == 0] = 1.0
-    _, roots, axes = np.linalg.svd(np.linalg.qr(stack * units)[1], full_matrices=False)
-    return np.asarray((axes.T * roots) @ axes / units)
-
-
 # Coordinates
-
-
-def _covariance(x: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return the covariance of weighted samples."""
-    return np.cov(x.T, aweights=weight, bias=True).reshape(x.shape[1], -1)
 
 
 def _working_coordinates(x: AnyArray) -> tuple[FloatArray, FloatArray | None]:
@@ -663,15 +699,6 @@ def _lifted(factor: FloatArray, basis: FloatArray) -> FloatArray:
 # Splits
 
 
-class Split(NamedTuple):
-    """Samples of the class models, of the average, to classify, and to search among (ascending)."""
-
-    train: IntArray
-    averaged: IntArray
-    queries: IntArray
-    references: IntArray
-
-
 def _draw(rows: IntArray, n_draws: int, rng: np.random.RandomState) -> IntArray:
     """Draw samples without replacement, ascending; all of them if there are no more."""
     return rows if n_draws >= len(rows) else np.sort(rng.choice(rows, n_draws, replace=False))
@@ -691,14 +718,8 @@ def _whole_classes(codes: IntArray, n_samples: int, rng: np.random.RandomState) 
     return np.flatnonzero(np.isin(codes, order[: max(2, n_classes)]))
 
 
-def _repeated(rows: IntArray, weight: FloatArray) -> IntArray:
-    """Return samples as often as their weights say, if these are whole numbers."""
-    whole = (weight == np.floor(weight)).all()
-    return np.repeat(rows, weight[rows].astype(np.intp)) if whole else rows
-
-
 def _stratified(
-    codes: IntArray, rows: IntArray, n_folds: int | None, rng: np.random.RandomState
+    codes: IntArray, rows: IntArray, n_folds: Any, rng: np.random.RandomState
 ) -> list[tuple[IntArray, IntArray]]:
     """Return training and test parts of stratified folds of some samples; all twice for None.
 
@@ -724,8 +745,12 @@ def _stratified(
     return pairs
 
 
-def _warn_in_sample(n_features: int, counts: IntArray) -> None:
-    """Warn if scores on the training samples are too optimistic to compare."""
+def _check_in_sample(scoring: Any, n_features: int, counts: IntArray) -> None:
+    """Refuse a scorer without left-out samples; warn if scores are too optimistic to compare."""
+    if scoring is not None:
+        raise ValueError(
+            "scoring requires left-out samples; got cv=None. Use cv=5, or scoring=None."
+        )
     needed = 20 * n_features
     if counts.min() < needed:
         warn_user(
@@ -733,75 +758,3 @@ def _warn_in_sample(n_features: int, counts: IntArray) -> None:
             f"features that needs about {needed} samples per class; the smallest class has "
             f"{counts.min()}, and scores are too optimistic. Use cv=5."
         )
-
-
-# Candidates on a split
-
-#: Samples, their classes, their frequencies, and the weights of their local metrics.
-Samples = tuple[FloatArray, IntArray, FloatArray, FloatArray]
-
-
-def _candidate_factors(
-    template: GenerativeMetric, grid: list[dict[str, Any]], samples: Samples, split: Split
-) -> Iterator[FloatArray]:
-    """Yield a factor of every candidate metric; those with the same average share it."""
-    x, codes, weight, _ = samples
-    rows, combination = split.train, template.combination
-    covariance = _covariance(x[rows], weight[rows])
-    by_density = not AnyArrayLike().accepts(combination) and combination != "uniform"
-
-    def setting(params: dict[str, Any]) -> tuple[Any, ...]:
-        """Return what an average depends on; the last is whether the metric is learned."""
-        names = ("base", "normalization", "shrinkage")
-        return (*(params[name] for name in names), params["interpolation"] > 0)
-
-    for shared, members in groupby(grid, setting):
-        separate = by_density and shared[-1]
-        if not separate:
-            coordinates, mean = _candidate_average(template, shared, samples, split)
-        for params in members:
-            if separate:
-                own = {**params, "n_components": None, "preprocessor": None}
-                metric = clone(template).set_params(**own)
-                factor = metric.fit(x[rows], codes[rows], _unless_one(weight[rows])).components_
-            else:
-                root = symmetric_root(interpolate(mean, params["interpolation"]))
-                factor = coordinates.restore_factor(root)
-            yield reduced_factor(factor, params["n_components"], covariance)
-
-
-def _candidate_average(
-    template: GenerativeMetric, setting: tuple[Any, ...], samples: Samples, split: Split
-) -> tuple[Coordinates, FloatArray]:
-    """Return the coordinates of the base and the mean local metric there, on the training part."""
-    base, normalization, shrinkage, learned = setting
-    x, codes, weight, share = samples
-    rows, averaged = split.train, split.averaged
-    present, own_codes = np.unique(codes[rows], return_inverse=True)
-    coordinates, _, _, models = fit_models(
-        *(x[rows], own_codes, present, _unless_one(weight[rows])),
-        base=base,
-        shrinkage=shrinkage,
-        class_model=template.class_model,
-        allow_low_rank=template.solver == "auto",
-        rng=check_random_state(template.random_state),
-        n_jobs=template.n_jobs,
-    )
-    if not learned:
-        return coordinates, np.eye(x.shape[1])
-    log_priors = check_priors(template.priors, int(codes.max()) + 1)
-    total = sum_local_metrics(
-        *(models, x[averaged], coordinates),
-        weights=_unless_one(share[averaged]),
-        log_priors=None if log_priors is None else log_priors[present],
-        normalization=normalization,
-        solver=template.solver,
-        tol=template.class_tol,
-        n_jobs=template.n_jobs,
-    )
-    return coordinates, total.mean()
-
-
-def _unless_one(weight: FloatArray) -> FloatArray | None:
-    """Return weights, or None if all are one, which is faster and understood by every estimator."""
-    return None if (weight == 1).all() else weight

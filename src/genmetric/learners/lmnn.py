@@ -426,11 +426,6 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             metric = np.asarray(np.linalg.inv(positive_definite(objective.scatter, 1e-8)), float)
         return objective, L * best_scale(objective, L), metric
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
 
 def minimize(
     objective: Objective, start: FloatArray, metric: FloatArray, tol: float

@@ -117,6 +117,7 @@ class LinearMapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.target_tags.required = True
         return tags
 
 

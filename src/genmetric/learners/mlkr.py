@@ -291,11 +291,6 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             closed = GenerativeRegressionMetric(n_jobs=n_jobs, random_state=self.random_state)
             return closed.fit(x, y, sample_weight=weights).metric_
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
 
 @np.errstate(under="ignore")
 def mlkr_objective(

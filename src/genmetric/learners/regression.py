@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby, product
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,11 +44,11 @@ from genmetric.geometry import (
 from genmetric.learners.class_models import to_base
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.generative_cv import (
+    candidate_factors,
     grid_values,
     neighbor_numbers,
-    reduced_factor,
     results_table,
-    shared_parameters,
+    seeded_copy,
 )
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin, fitted_samples
 from genmetric.learners.streaming import Reservoir
@@ -526,11 +526,6 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             return JointDensity.from_moments(*moments)
         return JointDensity.from_moments(model.mean_[None], model.covariance_[None])
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
 
 def _base_coordinates(
     x: AnyArray, codes: IntArray, weight: FloatArray | None, base: str
@@ -682,7 +677,7 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         check_parameters(self)
         rng = check_random_state(self.random_state)
         metric = self.metric or GenerativeRegressionMetric()
-        template = shared_parameters(metric, self.random_state, rng)
+        template = seeded_copy(metric, self.random_state, rng)
         x, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
         weight = np.ones(len(x))
         if sample_weight is not None:
@@ -697,8 +692,9 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
             # The final fit emits the warnings, once.
             warnings.simplefilter("ignore", UserWarning)
             for s, (train, test) in enumerate(splits):
-                factors = _candidate_factors(
-                    template, grid, x[train], targets[train], weight[train]
+                factors = candidate_factors(
+                    *(template, grid, x[train], targets[train], weight[train]),
+                    base_options={"method": "kernel"},
                 )
                 for c, factor in enumerate(factors):
                     z = x @ factor.T
@@ -798,43 +794,3 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
             return (*choices, p["n_slices"] is not None, 1 - p["interpolation"], -means[c])
 
         self.best_index_ = min(np.flatnonzero(close).tolist(), key=departure)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
-
-def _candidate_factors(
-    template: GenerativeRegressionMetric,
-    grid: list[dict[str, Any]],
-    x: AnyArray,
-    targets: FloatArray,
-    weight: FloatArray,
-) -> Iterator[FloatArray]:
-    """Yield a factor of every candidate metric; interpolations of one metric share it.
-
-    In the coordinates of the base M(lambda) = (1-lambda)·I + lambda·M, so in input space the base
-    metric and the learned one are averaged.
-    """
-    own = None if (weight == 1).all() else weight
-    covariance = np.cov(x.T, aweights=weight, bias=True).reshape(x.shape[1], -1)
-
-    def fitted(**params: Any) -> FloatArray:
-        metric = clone(template).set_params(**params, n_components=None, preprocessor=None)
-        factor: FloatArray = metric.fit(x, targets, own).components_
-        return factor
-
-    for shared, members in groupby(grid, lambda p: (p["method"], p["n_slices"], p["base"])):
-        method, n_slices, base = shared
-        start = fitted(method="kernel", n_slices=n_slices, base=base, interpolation=0.0)
-        learned: FloatArray | None = None
-        for params in members:
-            amount = params["interpolation"]
-            if amount > 0 and learned is None:
-                learned = fitted(method=method, n_slices=n_slices, base=base, interpolation=1.0)
-            parts = [np.sqrt(1 - amount) * start]
-            if learned is not None:
-                parts.append(np.sqrt(amount) * learned)
-            factor = np.linalg.qr(np.concatenate(parts))[1]
-            yield reduced_factor(factor, template.n_components, covariance)
