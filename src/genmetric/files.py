@@ -7,9 +7,10 @@ import json
 import os
 import secrets
 import stat
+import sys
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
 from importlib.metadata import version
 from pathlib import Path
@@ -22,62 +23,58 @@ from genmetric._typing import AnyArray
 
 __all__ = ["TRUSTED_TYPES", "ModelFileError", "export_map", "load", "save"]
 
+_TRUSTED = {
+    "cluster": "MetricKMeans",
+    "density.coordinates": "Coordinates",
+    "density.gaussian": "ClassGaussians",
+    "density.low_rank": "LowRankGaussians",
+    "density.models": "GaussianDensity GaussianMixtureModel GaussianModel JointDensity SeparateModels",
+    "density.statistics": "ClassStatistics",
+    "kernels.classifier": "SimpleMKLClassifier",
+    "kernels.metric_kernel": "MetricKernel",
+    "kernels.regional": "RegionalKernels",
+    "kernels.simplemkl": "MKLStep",
+    "learners.embedding": "EmbeddingAdapter",
+    "learners.embedding_selection": "EmbeddingStatistics",
+    "learners.generative": "GenerativeMetric",
+    "learners.generative_cv": "GenerativeMetricCV",
+    "learners.lmnn": "LMNN",
+    "learners.mlkr": "MLKR",
+    "learners.pair_model": "PairModel",
+    "learners.pairs": "PairClassifier",
+    "learners.regression": "GenerativeRegressionMetric GenerativeRegressionMetricCV",
+    "learners.streaming": "ClassStream Reservoir",
+    "learners.weights": "GaussianMixtureWeights KernelDensityWeights",
+    "neighbors.energy": "EnergyClassifier",
+    "neighbors.energy_model": "EnergyModel",
+    "neighbors.kernel_regressor": "KernelRegressor",
+    "neighbors.local": "LocalMetricClassifier",
+    "tables.encoder": "TableEncoder",
+}
+
 #: Types of genmetric that a model file may contain, for ``skops.io.load(path, trusted=...)``. Other
 #: types are those of scikit-learn and NumPy that skops trusts itself.
 TRUSTED_TYPES = [
     "numpy.dtype",
-    *(
-        f"genmetric.density.{name}"
-        for name in (
-            "coordinates.Coordinates",
-            "gaussian.ClassGaussians",
-            "low_rank.LowRankGaussians",
-            "models.GaussianDensity",
-            "models.GaussianMixtureModel",
-            "models.GaussianModel",
-            "models.JointDensity",
-            "models.SeparateModels",
-            "statistics.ClassStatistics",
-        )
-    ),
-    *(
-        f"genmetric.learners.{name}"
-        for name in (
-            "embedding.EmbeddingAdapter",
-            "embedding_selection.EmbeddingStatistics",
-            "generative.GenerativeMetric",
-            "generative_cv.GenerativeMetricCV",
-            "lmnn.LMNN",
-            "mlkr.MLKR",
-            "pair_model.PairModel",
-            "pairs.PairClassifier",
-            "regression.GenerativeRegressionMetric",
-            "regression.GenerativeRegressionMetricCV",
-            "streaming.ClassStream",
-            "streaming.Reservoir",
-            "weights.GaussianMixtureWeights",
-            "weights.KernelDensityWeights",
-        )
-    ),
-    *(
-        f"genmetric.{name}"
-        for name in (
-            "cluster.MetricKMeans",
-            "kernels.classifier.SimpleMKLClassifier",
-            "kernels.metric_kernel.MetricKernel",
-            "kernels.regional.RegionalKernels",
-            "kernels.simplemkl.MKLStep",
-            "neighbors.energy.EnergyClassifier",
-            "neighbors.energy_model.EnergyModel",
-            "neighbors.kernel_regressor.KernelRegressor",
-            "neighbors.local.LocalMetricClassifier",
-            "tables.encoder.TableEncoder",
-        )
-    ),
+    *(f"genmetric.{module}.{name}" for module, names in _TRUSTED.items() for name in names.split()),
 ]
+
+#: Nodes of skops that a model may have. Sparse matrices are not among them, because SciPy does not
+#: check their indices, nor are nodes that call functions of any kind.
+_NODES = (
+    "DictNode ListNode TupleNode SetNode JsonNode TypeNode SliceNode ObjectNode FunctionNode "
+    "NdArrayNode MaskedArrayNode DTypeNode RandomStateNode LossNode"
+)
 
 #: The member of the archive with the metadata, next to those of skops.
 _METADATA = "genmetric.json"
+
+#: Bytes that one object of a description counts.
+_OBJECT_BYTES = 2**14
+
+#: Sets with more items, and dictionaries with more keys that are not strings, are refused, because
+#: hashes of numbers can be made to collide.
+_MOST_KEYS = 10_000
 
 
 class ModelFileError(ValueError):
@@ -85,22 +82,26 @@ class ModelFileError(ValueError):
 
 
 def save(
-    estimator: Any, path: str | os.PathLike[str], *, metadata: dict[str, Any] | None = None
+    estimator: Any,
+    path: str | os.PathLike[str] | BinaryIO,
+    *,
+    metadata: dict[str, Any] | None = None,
 ) -> None:
     """Save an estimator, fitted or not, in a model file.
 
     The file is a skops archive of arrays and JSON. It contains no code, and :func:`load` runs none.
     It is written under a temporary name and renamed when complete: after an error an existing file
     is unchanged. Nearest-neighbour estimators of scikit-learn are saved with the brute search, so
-    that a file holds no search trees.
+    that a file holds no search trees, and pipelines without their `memory`.
 
     Parameters
     ----------
     estimator : estimator
         Estimator of genmetric or scikit-learn, or a pipeline of them. A metric fitted by
         `partial_fit` can be loaded and trained or merged further.
-    path : str or path-like
-        The file to write; no suffix is added.
+    path : str, path-like or binary file
+        The file to write; no suffix is added. A file object, such as :class:`io.BytesIO`, gets the
+        same bytes.
     metadata : dict, default=None
         Values that JSON can represent, for your own use.
 
@@ -121,7 +122,7 @@ def save(
     True
     """
     sio = import_optional("skops.io", "files")
-    content = io.BytesIO(sio.dumps(_with_brute_search(estimator)))
+    content = io.BytesIO(sio.dumps(_portable(estimator)))
     untrusted = set(sio.get_untrusted_types(data=content.getvalue())) - set(TRUSTED_TYPES)
     if untrusted or isinstance(estimator, type):
         found = ", ".join(sorted(untrusted)) or "a class, not an instance of it"
@@ -132,12 +133,22 @@ def save(
     facts = {"genmetric": version("genmetric"), "metadata": metadata or {}}
     with zipfile.ZipFile(content, "a") as archive:
         archive.writestr(_METADATA, json.dumps(facts))
-    with write_atomically(path) as file:
-        file.write(content.getvalue())
+    try:
+        _check_archive(content, sys.maxsize)
+    except ModelFileError as error:
+        raise TypeError(f"The estimator cannot be saved: {error}") from error
+    if hasattr(path, "write"):
+        path.write(content.getvalue())
+    else:
+        with write_atomically(path) as file:
+            file.write(content.getvalue())
 
 
 def load(
-    path: str | os.PathLike[str], *, return_metadata: bool = False, max_bytes: int = 2**31
+    path: str | os.PathLike[str] | BinaryIO,
+    *,
+    return_metadata: bool = False,
+    max_bytes: int = 2**31,
 ) -> Any:
     """Load the estimator of a model file.
 
@@ -147,12 +158,14 @@ def load(
 
     Parameters
     ----------
-    path : str or path-like
-        A file written by :func:`save`.
+    path : str, path-like or binary file
+        A file written by :func:`save`, or a file object that can seek.
     return_metadata : bool, default=False
         Whether to return the metadata that was saved too.
     max_bytes : int, default=2**31
-        Larger files are refused. Raise it for larger models.
+        Limit of the sizes that the file declares and of what it describes. An array counts as often
+        as the file refers to it, an object counts 16 KB, and a byte of the description 64 bytes.
+        Raise it for larger models.
 
     Returns
     -------
@@ -178,13 +191,14 @@ def load(
     GenerativeMetric(shrinkage=0.2)
     """
     sio = import_optional("skops.io", "files")
-    name = os.fspath(path)
-    with Path(name).open("rb") as file:
+    given: Any = path
+    is_open = hasattr(given, "read")
+    name = "The file object" if is_open else os.fspath(given)
+    with nullcontext(given) if is_open else Path(name).open("rb") as file:
         try:
             metadata = _check_archive(file, max_bytes)
-            file.seek(0)
             estimator = sio.load(file, trusted=TRUSTED_TYPES)
-            _check_estimators(estimator)
+            _check_objects(estimator)
         except ModelFileError as error:
             raise ModelFileError(f"{name}: {error}") from error
         except Exception as error:  # whatever a damaged file makes skops, zipfile or NumPy raise
@@ -196,23 +210,49 @@ def load(
 
 
 def _check_archive(file: BinaryIO, max_bytes: int) -> dict[str, Any]:
-    """Raise if an archive declares more than it should hold; return its metadata."""
+    """Raise if an archive declares or describes more than it should; return its metadata."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
-        total = sum(member.file_size for member in members)
-        if total > max_bytes:
-            raise ModelFileError(
-                f"the model takes {readable_bytes(total)}, more than max_bytes="
-                f"{readable_bytes(max_bytes)}. Pass a larger max_bytes if you trust the file."
-            )
         # Files that we write are not compressed, so they are as large as what they hold.
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise ModelFileError("compressed members are not supported. Save the model again.")
-        if archive.getinfo("schema.json").file_size > 2**25 or len(members) > 100_000:
-            raise ModelFileError("the file describes too many objects for a model.")
-        facts = json.loads(archive.read(_METADATA))
-    metadata: dict[str, Any] = facts["metadata"]
-    return metadata
+        sizes = {member.filename: member.file_size for member in members}
+        total = max(sum(member.file_size for member in members), 64 * sizes["schema.json"])
+        if total <= max_bytes:
+            total = max(total, _described(json.loads(archive.read("schema.json")), sizes, {}))
+        if total > max_bytes:
+            raise ModelFileError(
+                f"the model takes up to {readable_bytes(total)}, more than max_bytes="
+                f"{readable_bytes(max_bytes)}. Pass a larger max_bytes if you trust the file."
+            )
+        return dict(json.loads(archive.read(_METADATA))["metadata"])
+
+
+def _described(value: Any, sizes: dict[str, int], known: dict[Any, Any]) -> int:
+    """Return the bytes of what a description of skops makes; raise on what a model does not need.
+
+    skops builds one object per "__id__". A repeated one has to be written in full, as skops does:
+    then a file is as large as what it makes, and no object contains itself.
+    """
+    if isinstance(value, list):
+        return sum(_described(part, sizes, known) for part in value)
+    if not isinstance(value, dict):
+        return 0
+    total = sum(_described(part, sizes, known) for part in value.values())
+    if all(isinstance(value.get(mark, {}), dict) for mark in ("__loader__", "__id__")):
+        return total  # a container of nodes
+    total += _OBJECT_BYTES + sizes.get(value.get("file", ""), 0)
+    facts = (value["__loader__"], value["__module__"], value["__class__"], total)
+    if known.setdefault(value.get("__id__", object()), facts) != facts:
+        raise ModelFileError("two different objects have the same number.")
+    node, content = value["__loader__"], value.get("content", "")
+    if node not in _NODES.split() or (node == "JsonNode" and content.strip()[:1] in ("[", "{")):
+        raise ModelFileError(f"a model may not contain a {node} of skops like this one.")
+    if node in ("SetNode", "DictNode") and len(content) > _MOST_KEYS:
+        types = value.get("key_types", {"content": [{}]})["content"]
+        if any(key.get("__class__") != "str" for key in types):
+            raise ModelFileError(f"it has more than {_MOST_KEYS} keys that are not strings.")
+    return total
 
 
 def _objects(root: Any) -> Iterator[Any]:
@@ -221,47 +261,72 @@ def _objects(root: Any) -> Iterator[Any]:
     while waiting:
         found = waiting.pop()
         yield found
-        inside: list[Any] = []
-        if isinstance(found, dict):
-            inside = list(found.values())
-        elif isinstance(found, list | tuple | set):
-            inside = list(found)
-        elif hasattr(found, "__dict__") and not isinstance(found, type):
-            inside = list(vars(found).values())
+        inside: Any = ()
+        if isinstance(found, list | tuple | set):
+            inside = found
+        elif isinstance(found, np.ndarray) and found.dtype == object:
+            inside = found.ravel().tolist()
+        elif not isinstance(found, type):
+            inside = (found if isinstance(found, dict) else getattr(found, "__dict__", {})).values()
         for item in inside:
             if not isinstance(item, str | int | float | bool | None) and id(item) not in seen:
                 seen.add(id(item))
                 waiting.append(item)
 
 
-def _check_estimators(root: Any) -> None:
+def _check_objects(root: Any) -> None:
     """Raise on loaded objects that would run code or answer wrongly when they are used."""
-    if not hasattr(root, "get_params"):
+    if not hasattr(root, "get_params") or isinstance(root, type):
         raise ModelFileError(f"expected an estimator; got {type(root).__name__}.")
     for found in _objects(root):
-        if not hasattr(found, "get_params"):
-            continue
-        name, state = type(found).__name__, vars(found)
-        # joblib.Memory unpickles what its folder holds, and HTML hooks reach a notebook unescaped.
-        hooks = [key for key in state if "doc_link" in key or key.startswith(("_repr", "__"))]
-        if state.get("memory") is not None or hooks:
-            raise ModelFileError(f"{name} has {hooks or ['memory']}, which a model may not set.")
+        kind, state = type(found), {} if isinstance(found, type) else getattr(found, "__dict__", {})
+        if isinstance(found, np.ndarray) and max(found.shape, default=0) > found.nbytes + 1000:
+            raise ModelFileError(f"it has an array of shape {found.shape} without values.")
+        for name in state:
+            # joblib.Memory unpickles what its folder holds. What replaces a method or a part of
+            # scikit-learn's HTML is shown in a notebook.
+            replaces = hasattr(getattr(kind, name, None), "__get__")
+            html = (
+                not name.isidentifier()
+                or "doc_link" in name
+                or name.startswith(("_repr", "_sk_", "__"))
+            )
+            if replaces or html or (name == "memory" and state[name] is not None):
+                raise ModelFileError(f"{kind.__name__} sets {name!r}, which a model may not do.")
         if "n_jobs" in state:
-            found.n_jobs = None
-        factor, n_features = state.get("components_"), state.get("n_features_in_")
-        if type(found).__module__.startswith("genmetric.") and factor is not None:
-            shape: tuple[int, ...] = getattr(factor, "shape", ())
-            if len(shape) != 2 or shape[1] != n_features or not np.isfinite(factor).all():
-                raise ModelFileError(f"components_ of {name} does not fit its features.")
+            state["n_jobs"] = None
+        _check_shapes(kind.__name__, state)
 
 
-def _with_brute_search(estimator: Any) -> Any:
-    """Return the estimator, or a copy in which nearest-neighbour searches have no trees."""
-    if any(getattr(found, "_tree", None) is not None for found in _objects(estimator)):
-        estimator = deepcopy(estimator)
-        for found in _objects(estimator):
-            if getattr(found, "_tree", None) is not None:
-                found._tree, found._fit_method, found.algorithm = None, "brute", "brute"
+def _check_shapes(name: str, state: dict[str, Any]) -> None:
+    """Raise if the arrays of an estimator do not fit its features or its classes."""
+    n_features, classes = state.get("n_features_in_"), state.get("classes_")
+    for key in ("components_", "metric_", "coef_", "_fit_X"):
+        array = state.get(key)
+        if array is None or n_features is None:
+            continue
+        fits = array.shape[-1:] == (n_features,) and bool(np.isfinite(array).all())
+        if key == "metric_":
+            scale = np.abs(array).max(initial=np.finfo(float).tiny)
+            fits = fits and array.ndim == 2 and np.allclose(array / scale, array.T / scale)
+        elif key == "coef_" and array.ndim == 2 and isinstance(classes, np.ndarray):
+            fits = fits and len(array) == (1 if len(classes) == 2 else len(classes))
+        if not fits:
+            raise ModelFileError(f"{key} of {name} does not fit its features or classes.")
+
+
+def _portable(estimator: Any) -> Any:
+    """Return the estimator, or a copy without search trees and without `memory`."""
+    changed = ("_tree", "memory")
+    states = [getattr(found, "__dict__", {}) for found in _objects(estimator)]
+    if all(state.get(name) is None for state in states for name in changed):
+        return estimator
+    estimator = deepcopy(estimator)
+    for found in _objects(estimator):
+        if getattr(found, "memory", None) is not None:
+            found.memory = None
+        if getattr(found, "_tree", None) is not None:
+            found._tree, found._fit_method, found.algorithm = None, "brute", "brute"
     return estimator
 
 
