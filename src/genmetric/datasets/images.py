@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.ndimage import affine_transform
 
-from genmetric._parallel import row_chunks
 from genmetric._typing import AnyArray
 
 
@@ -48,42 +48,22 @@ def deskew(images: AnyArray, *, recenter: bool = False) -> AnyArray:
             f"images must have shape (n_images, height, width); got {images.shape}. Rows of pixels "
             "become images by reshape(-1, height, width)."
         )
-    n_images, height, width = images.shape
+    y, x = np.indices(images.shape[1:])
+    center = (np.array(images.shape[1:]) - 1) / 2
     out = np.zeros(images.shape, np.float32)
-    for rows in row_chunks(n_images, 96 * height * width):
-        out[rows] = _deskew_chunk(images[rows].astype(float), recenter)
+    for image, upright in zip(images, out, strict=True):
+        ink = image.astype(float)
+        mass = ink.sum()
+        if mass <= 0:
+            continue
+        mean = np.array([(ink * y).sum(), (ink * x).sum()]) / mass
+        mu_yy = (ink * (y - mean[0]) ** 2).sum()
+        # An image with a single row of ink has no slant.
+        slant = (ink * (y - mean[0]) * (x - mean[1])).sum() / mu_yy if mu_yy > 1e-9 * mass else 0.0
+        target = center if recenter else mean
+        shear = np.array([[1.0, 0.0], [slant, 1.0]])
+        # Output pixel q shows the input at mean + shear (q - target).
+        upright[:] = affine_transform(
+            ink, shear, mean - shear @ target, order=1, mode="grid-constant"
+        )
     return out
-
-
-def _deskew_chunk(images: AnyArray, recenter: bool) -> AnyArray:
-    _, height, width = images.shape
-    y, x = np.arange(height)[:, None], np.arange(width)
-    mass = np.maximum(images.sum(axis=(1, 2)), 1e-12)
-    mean_y = ((images * y).sum(axis=(1, 2)) / mass)[:, None, None]
-    mean_x = ((images * x).sum(axis=(1, 2)) / mass)[:, None, None]
-    dy, dx = y - mean_y, x - mean_x
-    mu_yy = (images * dy**2).sum(axis=(1, 2))
-    mu_xy = (images * dx * dy).sum(axis=(1, 2))
-    # An image with a single row of ink has no slant.
-    slant = np.divide(mu_xy, mu_yy, out=np.zeros_like(mass), where=mu_yy > 1e-9 * mass)
-    if not recenter:
-        return _interpolate(images, x + slant[:, None, None] * dy, axis=2)
-    blank = images.sum(axis=(1, 2))[:, None, None] <= 0
-    center_y, center_x = (height - 1) / 2, (width - 1) / 2
-    up = np.where(blank, 0.0, mean_y - center_y)
-    left = np.where(blank, 0.0, mean_x - center_x)
-    # First by rows, then along them: together the bilinear interpolation at the sheared position.
-    moved = _interpolate(images, np.broadcast_to(y + up, images.shape), axis=1)
-    return _interpolate(moved, x + left + slant[:, None, None] * (y - center_y), axis=2)
-
-
-def _interpolate(images: AnyArray, source: AnyArray, axis: int) -> AnyArray:
-    """Sample images at fractional positions along one axis; zero outside of the image."""
-    before = np.floor(source).astype(int)
-    weight = source - before
-    pad = [(0, 0), (0, 0), (0, 0)]
-    pad[axis] = (1, 1)
-    padded = np.pad(images, pad)
-    at = [np.clip(before + k + 1, 0, images.shape[axis] + 1) for k in (0, 1)]
-    low, high = (np.take_along_axis(padded, index, axis=axis) for index in at)
-    return np.asarray((1 - weight) * low + weight * high)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import expm, solve_triangular
-from scipy.special import logsumexp
+from scipy.linalg import expm
 
 from genmetric._typing import AnyArray, FloatArray
 
@@ -42,8 +41,8 @@ class NormalClasses:
     >>> from genmetric.datasets import CATALOGUE
     >>> recipe = CATALOGUE["three_normal"].recipe
     >>> X, y = recipe.draw(n_per_class=10, seed=1)
-    >>> recipe.log_densities(X).shape
-    (30, 3)
+    >>> X.shape
+    (30, 10)
     """
 
     n_classes: int
@@ -111,47 +110,3 @@ class NormalClasses:
             ]
         )
         return X, np.repeat(np.arange(self.n_classes), n)
-
-    def log_densities(self, X: AnyArray) -> FloatArray:
-        """Compute the logarithm of each class density at each sample, up to a common constant.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Log-densities.
-        """
-        columns = []
-        for mean, factor in zip(*self.parameters(), strict=True):
-            z = solve_triangular(factor, (X - mean).T, lower=True)
-            columns.append(-0.5 * (z**2).sum(axis=0) - np.log(np.diag(factor)).sum())
-        return np.stack(columns, axis=1)
-
-    def bayes_error(self, n_per_class: int = 200_000, seed: int = 0) -> tuple[float, float]:
-        r"""Estimate the Bayes error and its standard error by Monte Carlo.
-
-        This is the mean over drawn samples of :math:`1 - \max_c p(c|x)`, which has a smaller
-        variance than the error rate of the Bayes classifier and the same mean.
-
-        Parameters
-        ----------
-        n_per_class : int, default=200000
-            Number of samples drawn per class.
-        seed : int, default=0
-            Random seed of the samples.
-
-        Returns
-        -------
-        error, stderr : float
-            Estimate and its standard error.
-        """
-        X, _ = self.draw(n_per_class, seed)
-        logs = self.log_densities(X)
-        values = -np.expm1(logs.max(axis=1) - logsumexp(logs, axis=1))
-        by_class = values.reshape(self.n_classes, n_per_class)
-        stderr = np.sqrt((by_class.var(axis=1, ddof=1) / n_per_class).sum()) / self.n_classes
-        return float(values.mean()), float(stderr)
