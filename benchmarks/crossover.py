@@ -3,7 +3,7 @@
 from measure import Table, gaussian_classes, progress, seconds, short
 from solvers import problem
 
-from genmetric.geometry.sums import choose_solver, sum_local_metrics
+from genmetric.geometry.sums import select_solver, sum_local_metrics
 
 
 def crossover():
@@ -32,7 +32,7 @@ def crossover():
                     for solver in ("dense", "resolvent")
                 }
                 ratio = times["dense"] / times["resolvent"]
-                auto = choose_solver(n, D, n_classes)
+                auto, _ = select_solver(models, n, D)
                 worst = max(worst, times[auto] / times["dense"])
                 cells.append(short(ratio) + (" +" if auto == "resolvent" else ""))
             table.add(n_classes, D, *cells)

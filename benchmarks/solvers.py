@@ -16,7 +16,7 @@ from measure import (
 
 from genmetric.datasets import load_letter
 from genmetric.density import Coordinates, class_statistics, fit_gaussians
-from genmetric.geometry.sums import choose_solver, sum_local_metrics
+from genmetric.geometry.sums import select_solver, sum_local_metrics
 
 # The time of the dense solver is linear in the number of samples. If it takes minutes, it is
 # measured on fewer.
@@ -45,7 +45,7 @@ def compare(table, name, X, y, *, shrinkage="auto", tol=1e-2, n_dense=None, n_jo
     two = seconds(lambda: run(rows, "resolvent", 2), 3) / len(rows)
     error = relative(run(few, "resolvent").mean(), run(few, "dense").mean())
     memory = peak_megabytes(lambda: run(rows, "resolvent"))
-    auto = choose_solver(len(rows), X.shape[1], int(y.max()) + 1)
+    auto, _ = select_solver(models, *rows.shape)
     table.add(
         name,
         X.shape[1],

@@ -88,11 +88,11 @@ def test_imports(path):
 @pytest.mark.parametrize(
     ("place", "statement"),
     [
-        ("geometry/phi.py", "from genmetric.learners import GenerativeMetric"),
-        ("geometry/phi.py", "from genmetric import cluster"),
-        ("geometry/phi.py", "import genmetric.learners.lmnn"),
-        ("geometry/phi.py", "from ..learners import GenerativeMetric"),
-        ("geometry/phi.py", "def f():\n    from genmetric.reproduction import run"),
+        ("geometry/local.py", "from genmetric.learners import GenerativeMetric"),
+        ("geometry/local.py", "from genmetric import cluster"),
+        ("geometry/local.py", "import genmetric.learners.lmnn"),
+        ("geometry/local.py", "from ..learners import GenerativeMetric"),
+        ("geometry/local.py", "def f():\n    from genmetric.reproduction import run"),
         ("density/gaussian.py", "from genmetric.datasets import load_iris"),
         ("_parallel.py", "from genmetric.density import GaussianModel"),
         ("learners/lmnn.py", "import genmetric"),
@@ -110,9 +110,9 @@ def test_the_check_sees_it(place, statement):
 @pytest.mark.parametrize(
     ("place", "statement"),
     [
-        ("geometry/phi.py", "from genmetric.density.gaussian import ClassGaussians"),
-        ("geometry/phi.py", "from genmetric.geometry.factor import symmetric_root"),
-        ("geometry/phi.py", "from genmetric._typing import FloatArray"),
+        ("geometry/local.py", "from genmetric.density.gaussian import ClassGaussians"),
+        ("geometry/local.py", "from genmetric.geometry.factor import symmetric_root"),
+        ("geometry/local.py", "from genmetric._typing import FloatArray"),
         ("cluster.py", "import numpy as np\nfrom sklearn.base import BaseEstimator"),
         ("dask.py", "def f():\n    import dask"),
         ("dask.py", "if TYPE_CHECKING:\n    import dask"),

@@ -446,7 +446,7 @@ def _sum(
     if not len(X):
         return None
     x = validate_data(local, X, dtype=FLOATS, reset=False)
-    return local._sum_metrics(n_total)(x if wanted is None else x[wanted], None)
+    return local._sum_metrics(x if wanted is None else x[wanted], n_total=n_total)
 
 
 class DaskEmbeddingAdapter(_DaskMetric):

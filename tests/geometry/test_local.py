@@ -50,12 +50,6 @@ def test_trace_of_local_metrics_is_that_of_the_identity(naive, eigenvalues, seed
     np.testing.assert_array_equal(local_metrics(np.zeros((3, 3)), normalization="trace"), np.eye(3))
 
 
-@pytest.mark.parametrize("bad", ["norm", None, 1, ["trace"]])
-def test_invalid_normalization(bad):
-    with pytest.raises(ValueError, match=r'normalization must be "determinant" or "trace"; got'):
-        local_metrics(np.eye(2), normalization=bad)
-
-
 @given(spectra(), seeds)
 def test_local_metric_solves_the_problem(naive, eigenvalues, seed):
     """Equation (7): positive definite, determinant one, trace(M⁻¹ Phi) = 0."""
@@ -116,14 +110,6 @@ def test_rank_two(rng, D):
 
 def test_one_feature_has_only_one_metric(rng):
     np.testing.assert_allclose(local_metrics(rng.normal(size=(7, 1, 1))), np.ones((7, 1, 1)))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_phi_that_is_not_finite(bad):
-    Phi = np.stack([np.eye(3), np.eye(3)])
-    Phi[1, 2, 2] = bad
-    with pytest.raises(ValueError, match=r"Phi is not finite.*NaN"):
-        local_metrics(Phi)
 
 
 @pytest.mark.parametrize("lam", [0, 0.25, 1])

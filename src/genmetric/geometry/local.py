@@ -1,17 +1,25 @@
-"""Local metrics: the closed-form solution of the local optimisation problem at each sample.
+r"""Local metrics: the closed-form solution of the local optimisation problem at each sample.
 
-A mean of local metrics is a sum and a count: chunks in threads, batches from disk and blocks on a
-cluster each make a :class:`MetricSum`, and :meth:`MetricSum.merge` adds them.
+For any number of classes the first-order bias of the nearest-neighbour error is the trace of
+
+.. math:: \Phi = \sum_c w_c G_c, \qquad G_c = \nabla\nabla p_c / p_c, \qquad
+          w_c = p_c \Big(\sum_{c' \ne c} p_{c'}^2 - p_c \sum_{c' \ne c} p_{c'}\Big),
+
+and the weights sum to zero. A local metric does not change with the scale or the sign of Phi, so
+only ratios of the weights matter, and densities are never formed. The sign rule turns the
+eigenvalues of Phi into those of the local metric, and the factor L of an average of local metrics
+is a root of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from genmetric._typing import FloatArray
+from genmetric.density import ClassModels
 
 #: Scale of a local metric: unit determinant, or trace equal to the number of features.
 Normalization: TypeAlias = Literal["determinant", "trace"]
@@ -23,20 +31,156 @@ ZERO_LEVEL = 1e-14
 #: Fraction of its largest eigenvalue that a local metric gets in the directions where Phi is zero.
 FLOOR = 1e-10
 
+# Phi
 
-def check_normalization(normalization: Any) -> None:
-    """Raise if `normalization` is not valid."""
-    if not (isinstance(normalization, str) and normalization in ("determinant", "trace")):
+
+def curvature_weights(log_joint: FloatArray) -> FloatArray:
+    r"""Compute the weight :math:`w_c` of each class in Phi, divided by the largest weight.
+
+    With :math:`r_c = p_c/p_{(1)}` and :math:`s_c = p_c/p_{(2)}` relative to the two largest
+    densities and :math:`\delta_c = 1 - r_c`, dividing by :math:`p_{(1)}^2 p_{(2)}` leaves
+
+    .. math:: w_{(1)} = -\sum_{c \ne (1)} s_c \delta_c, \qquad
+              w_c = s_c \Big(\delta_c + \delta_c \sum_{c'} r_{c'} - \sum_{c'} r_{c'}
+              \delta_{c'}\Big),
+
+    with sums over all classes but the first. The weights are finite if one posterior is one to
+    machine precision, and there is no cancellation if densities nearly agree. If all weights
+    vanish, the two leading classes get the weights +1 and -1.
+
+    Parameters
+    ----------
+    log_joint : ndarray of shape (n_samples, n_classes)
+        Log-densities, plus log-priors if the classes have priors.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+        Weights with largest absolute value one and sum zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genmetric.geometry import curvature_weights
+    >>> curvature_weights(np.log([[0.8, 0.1, 0.1]]))
+    array([[-1. ,  0.5,  0.5]])
+    """
+    if not np.isfinite(log_joint).all():
         raise ValueError(
-            f'normalization must be "determinant" or "trace"; got {normalization!r}. "determinant" '
-            "is the scale of the paper."
+            "The log-density of a class is not finite, because a sample is very far from every class "
+            "or a class model returns NaN. Check X for outliers."
         )
+    every, first = np.arange(len(log_joint)), log_joint.argmax(axis=1)
+    below_first = log_joint - log_joint.max(axis=1, keepdims=True)
+    others = log_joint.copy()
+    others[every, first] = -np.inf
+    with np.errstate(under="ignore"):
+        r, delta = np.exp(below_first), -np.expm1(below_first)
+        r[every, first] = 0.0
+        s = np.exp(others - others.max(axis=1, keepdims=True))  # zero for the first class
+        rest = (r * delta).sum(axis=1, keepdims=True)
+        w = s * (delta * (1 + r.sum(axis=1, keepdims=True)) - rest)
+        w[every, first] = -(s * delta).sum(axis=1)
+        largest = np.abs(w).max(axis=1)
+        tied = np.flatnonzero(largest == 0)
+        w[tied, first[tied]], w[tied, others[tied].argmax(axis=1)] = -1.0, 1.0
+        largest[tied] = 1.0
+        return np.asarray(w / largest[:, None])
+
+
+def phi_weights(
+    models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None
+) -> FloatArray:
+    """Compute the weight of each class in Phi at each sample.
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` for equal priors.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+        See :func:`curvature_weights`. Two classes have the weights -1 and 1 at every sample, and no
+        density is evaluated.
+    """
+    if models.n_classes == 2:
+        return np.tile([-1.0, 1.0], (len(X), 1))
+    log_joint = models.log_density(X)
+    return curvature_weights(log_joint if log_priors is None else log_joint + log_priors)
+
+
+def rounding_level(size: FloatArray, terms: FloatArray) -> FloatArray:
+    """Return the absolute size of rounding errors in the eigenvalues of each Phi.
+
+    `size` is the largest absolute entry or eigenvalue of each Phi, and `terms` the size of the
+    precisions that it is a difference of. If they cancel to a large part, the rounding errors of
+    the covariances themselves are left.
+    """
+    return np.where(size < 1e-6 * terms, 1e-12, 1e-14) * terms
+
+
+def local_spectra(
+    models: ClassModels,
+    X: FloatArray,
+    class_weights: FloatArray,
+    normalization: Normalization = "determinant",
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return lam, m and U with Phi = U diag(lam) Uᵀ and local metric U diag(m) Uᵀ of each sample.
+
+    If columns are collinear, every class has a precision of 1e8 in the same direction. The
+    difference of the precisions vanishes there up to rounding, and the sign rule would use the sign
+    of a rounding error: such eigenvalues are set to zero.
+    """
+    matrices = models.weighted_curvature(X, class_weights)
+    size = np.abs(matrices).max(axis=(1, 2))
+    if not np.isfinite(size).all():
+        raise ValueError(
+            "Phi is not finite: samples are so far from the classes that squares overflow, or a "
+            "class model returns NaN. Check X for outliers."
+        )
+    # Only ratios matter: a size of one keeps LAPACK away from overflow.
+    unit = np.where(size > 0, size, 1.0)
+    scaled = matrices / unit[:, None, None]
+    lam, U = np.linalg.eigh((scaled + scaled.transpose(0, 2, 1)) / 2)
+    lam *= unit[:, None]
+    lam[np.abs(lam) <= rounding_level(size, models.precision_size(class_weights))[:, None]] = 0.0
+    U[~lam.any(axis=1)] = np.eye(X.shape[1])  # the axes of rounding errors would cause more
+    return lam, sign_rule(lam, normalization=normalization), U
+
+
+def phi(models: ClassModels, X: FloatArray, log_priors: FloatArray | None = None) -> FloatArray:
+    """Compute Phi at each sample, up to scale and sign.
+
+    Parameters
+    ----------
+    models : ClassModels
+        Class models.
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    log_priors : ndarray of shape (n_classes,), default=None
+        Logarithms of the class priors; ``None`` means equal priors.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features, n_features)
+        Symmetric matrices, free of eigenvalues that are rounding errors.
+    """
+    lam, _, U = local_spectra(models, X, phi_weights(models, X, log_priors))
+    half = U * np.sqrt(np.abs(lam))[:, None, :]
+    return np.asarray((half * np.sign(lam)[:, None, :]) @ half.transpose(0, 2, 1))
+
+
+# Local metrics
 
 
 def sign_rule(
     eigenvalues: FloatArray,
     *,
-    rounding: FloatArray | None = None,
     normalization: Normalization = "determinant",
     multiplicities: FloatArray | None = None,
 ) -> FloatArray:
@@ -56,9 +200,6 @@ def sign_rule(
     ----------
     eigenvalues : ndarray of shape (..., n_features)
         Eigenvalues of Phi.
-    rounding : ndarray of shape (...), default=None
-        Absolute level of rounding errors of each Phi: eigenvalues up to this value are treated as
-        zero too. Phi is a difference of precisions, which can be much larger than Phi itself.
     normalization : {"determinant", "trace"}, default="determinant"
         Scale of the metric. ``"determinant"`` makes the product of the eigenvalues one, as in the
         paper. ``"trace"`` makes their sum equal to the number of features, the trace of the
@@ -80,8 +221,6 @@ def sign_rule(
     """
     size = np.abs(eigenvalues)
     level = ZERO_LEVEL * size.max(axis=-1, keepdims=True)
-    if rounding is not None:
-        level = np.maximum(level, np.asarray(rounding)[..., None])
     positive, negative = eigenvalues > level, eigenvalues < -level
     times = np.ones(size.shape[-1]) if multiplicities is None else multiplicities
     n_positive, n_negative = ((sign @ times)[..., None] for sign in (positive, negative))
@@ -94,25 +233,6 @@ def sign_rule(
         return np.asarray(m / (m @ times / n_features)[..., None])
     log_m = np.log(m)
     return np.asarray(np.exp(log_m - (log_m @ times / n_features)[..., None]))
-
-
-def local_metric_factors(
-    phi: FloatArray,
-    normalization: Normalization = "determinant",
-    rounding: FloatArray | None = None,
-) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues m and eigenvectors U (in columns) of the local metrics of a stack of Phi.
-
-    `rounding` is the level of rounding errors of each Phi; see :func:`sign_rule`.
-    """
-    # Only ratios matter: a size of one keeps LAPACK away from overflow.
-    size = np.abs(phi).max(axis=(-2, -1), keepdims=True)
-    if not np.isfinite(size).all():
-        raise ValueError("Phi is not finite. Check X and the class models for NaN.")
-    size = np.where(size > 0, size, 1.0)
-    eigenvalues, U = np.linalg.eigh(phi / size)
-    level = None if rounding is None else rounding / size[..., 0, 0]
-    return sign_rule(eigenvalues, rounding=level, normalization=normalization), U
 
 
 def local_metrics(phi: FloatArray, *, normalization: Normalization = "determinant") -> FloatArray:
@@ -132,10 +252,22 @@ def local_metrics(phi: FloatArray, *, normalization: Normalization = "determinan
     ndarray of shape (..., n_features, n_features)
         Symmetric positive definite matrices.
     """
-    check_normalization(normalization)
-    m, U = local_metric_factors(phi, normalization)
-    half = U * np.sqrt(m)[..., None, :]
+    size = np.abs(phi).max(axis=(-2, -1), keepdims=True)
+    eigenvalues, U = np.linalg.eigh(phi / np.where(size > 0, size, 1.0))
+    half = U * np.sqrt(sign_rule(eigenvalues, normalization=normalization))[..., None, :]
     return np.asarray(half @ np.swapaxes(half, -1, -2))
+
+
+def sample_metrics(
+    models: ClassModels,
+    X: FloatArray,
+    log_priors: FloatArray | None = None,
+    normalization: Normalization = "determinant",
+) -> FloatArray:
+    """Return the local metric of each sample, shape (n_samples, n_features, n_features)."""
+    _, m, U = local_spectra(models, X, phi_weights(models, X, log_priors), normalization)
+    half = U * np.sqrt(m)[:, None, :]
+    return np.asarray(half @ half.transpose(0, 2, 1))
 
 
 def interpolate(metric: FloatArray, interpolation: float) -> FloatArray:
@@ -217,3 +349,112 @@ class MetricSum:
         variance = max(self.square / self.weight - norm2, 0.0)
         share = max(1 - self.weight / population, 0.0)
         return float(np.sqrt(share * variance / (self.weight - 1) / norm2))
+
+
+def sum_of_samples(
+    models: ClassModels,
+    X: FloatArray,
+    class_weights: FloatArray,
+    weights: FloatArray,
+    normalization: Normalization,
+) -> MetricSum:
+    r"""Sum the local metrics of samples, given the weights of the classes in Phi.
+
+    The metrics themselves are never formed: with :math:`M_i = U_i \mathrm{diag}(m_i) U_i^T` the
+    sum is one product of a wide matrix, the columns :math:`\sqrt{w_i m_{ik}} u_{ik}`, with its
+    transpose.
+    """
+    _, m, U = local_spectra(models, X, class_weights, normalization)
+    U *= np.sqrt(m * weights[:, None])[:, None, :]
+    wide = U.transpose(1, 0, 2).reshape(X.shape[1], -1)
+    return MetricSum(
+        wide @ wide.T,
+        float(weights.sum()),
+        float(weights @ (m**2).sum(axis=1)),
+    )
+
+
+def dense_bytes_per_row(n_features: int, n_classes: int) -> int:
+    """Return the bytes of temporary arrays per sample of :func:`sum_of_samples`."""
+    return 8 * (6 * n_features**2 + 12 * n_classes + 3 * min(n_classes, 64) * n_features)
+
+
+# Factors L of a metric M = LᵀL
+
+
+def _spectrum(metric: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the eigenvalues, not negative, and eigenvectors of symmetric matrices."""
+    if not np.isfinite(metric).all():
+        raise ValueError(
+            "The metric is not finite. Check X for numbers near the limits of float64."
+        )
+    eigenvalues, vectors = np.linalg.eigh((metric + np.swapaxes(metric, -1, -2)) / 2)
+    return np.maximum(eigenvalues, 0.0), vectors
+
+
+def symmetric_root(metric: FloatArray) -> FloatArray:
+    """Compute the symmetric square root L of a metric, M = L L = LᵀL.
+
+    Parameters
+    ----------
+    metric : ndarray of shape (..., n_features, n_features)
+        Symmetric positive semidefinite matrices.
+
+    Returns
+    -------
+    ndarray of shape (..., n_features, n_features)
+        Symmetric positive semidefinite roots.
+    """
+    eigenvalues, U = _spectrum(metric)
+    quarter = U * np.sqrt(np.sqrt(eigenvalues))[..., None, :]
+    return np.asarray(quarter @ np.swapaxes(quarter, -1, -2))
+
+
+def rank_limited_factor(
+    metric: FloatArray, n_components: int, covariance: FloatArray | None = None
+) -> FloatArray:
+    r"""Compute the best factor of given rank: it minimises the average loss in squared distance.
+
+    Without a covariance the rows are the leading eigenvectors of M times the roots of their
+    eigenvalues, so that :math:`L^T L` is the closest matrix to M of that rank. With the covariance
+    S of the data they are the leading principal components of the data in the space of the metric,
+    :math:`L = V^T M^{1/2}` with V the leading eigenvectors of :math:`M^{1/2} S M^{1/2}`, so that
+    the squared distances between samples lose the least on average.
+
+    Parameters
+    ----------
+    metric : ndarray of shape (n_features, n_features)
+        Symmetric positive semidefinite matrix.
+    n_components : int
+        Number of rows of the factor.
+    covariance : ndarray of shape (n_features, n_features), default=None
+        Covariance of the data.
+
+    Returns
+    -------
+    ndarray of shape (n_components, n_features)
+        The factor.
+    """
+    if covariance is None:
+        eigenvalues, U = _spectrum(metric)
+        return (U * np.sqrt(eigenvalues)).T[::-1][:n_components]
+    root = symmetric_root(metric)
+    _, V = _spectrum(root @ covariance @ root)
+    return np.asarray(V.T[::-1][:n_components] @ root)
+
+
+def unit_determinant(metric: FloatArray) -> FloatArray:
+    """Scale metrics to determinant one.
+
+    Parameters
+    ----------
+    metric : ndarray of shape (..., n_features, n_features)
+        Symmetric positive definite matrices.
+
+    Returns
+    -------
+    ndarray of shape (..., n_features, n_features)
+        The same metrics up to a factor.
+    """
+    _, log_det = np.linalg.slogdet(metric)
+    return np.asarray(metric * np.exp(-log_det / metric.shape[-1])[..., None, None])

@@ -22,9 +22,16 @@ from scipy.sparse import csr_array, vstack
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density import Coordinates, LowRankGaussians
-from genmetric.geometry.dense import dense_bytes_per_row, sum_of_chunk
-from genmetric.geometry.local import MetricSum, Normalization, sign_rule
-from genmetric.geometry.phi import curvature_weights, phi_weights, rounding_level
+from genmetric.geometry.local import (
+    MetricSum,
+    Normalization,
+    curvature_weights,
+    dense_bytes_per_row,
+    phi_weights,
+    rounding_level,
+    sign_rule,
+    sum_of_samples,
+)
 
 #: Bytes of one chunk of log-densities: long products are faster.
 SCREEN_BYTES = 96 * 2**20
@@ -193,12 +200,9 @@ def _sum_of_chunk(
     multiplicities[-1] = n_features - size
     sizes = np.abs(class_weights.data) / models.isotropic[class_weights.indices]
     terms = np.add.reduceat(sizes, class_weights.indptr[:-1])
-    m = sign_rule(
-        eigenvalues,
-        rounding=rounding_level(np.abs(eigenvalues).max(axis=1), terms),
-        normalization=normalization,
-        multiplicities=multiplicities,
-    )
+    rounding = rounding_level(np.abs(eigenvalues).max(axis=1), terms)
+    eigenvalues[np.abs(eigenvalues) <= rounding[:, None]] = 0.0
+    m = sign_rule(eigenvalues, normalization=normalization, multiplicities=multiplicities)
     outside = m[:, -1]
     rows = (Y.transpose(0, 2, 1) @ Q.transpose(0, 2, 1)).reshape(-1, n_features)
     factor = (weights[:, None] * (m[:, :-1] - outside[:, None])).ravel()
@@ -215,7 +219,6 @@ def low_rank_sum(
     X: AnyArray,
     coordinates: Coordinates,
     weights: FloatArray,
-    *,
     log_priors: FloatArray | None,
     normalization: Normalization,
     tol: float,
@@ -246,6 +249,6 @@ def low_rank_sum(
         x, w, kept = coordinates.apply(X[rows]), weights[rows], class_weights[rows]
         if size:
             return _sum_of_chunk(models, x, kept, w, size, normalization)
-        return sum_of_chunk(models, x, kept.toarray(), w, normalization)
+        return sum_of_samples(models, x, kept.toarray(), w, normalization)
 
     return reduce(MetricSum.merge, map_chunks(work, tasks, n_jobs), MetricSum.zero(n_features))

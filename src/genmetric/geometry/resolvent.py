@@ -32,9 +32,7 @@ from scipy.special import ellipj, ellipkm1
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, BoolArray, ComplexArray, FloatArray, IntArray
 from genmetric.density import ClassGaussians, Coordinates
-from genmetric.geometry.dense import dense_sum
-from genmetric.geometry.local import MetricSum, Normalization
-from genmetric.geometry.phi import phi_weights
+from genmetric.geometry.local import MetricSum, Normalization, phi_weights
 
 #: Poles of the rational absolute value, and the relative eigenvalue from which it holds: for most
 #: samples, and for samples where much of it cancels.
@@ -349,13 +347,15 @@ def resolvent_sum(
     X: AnyArray,
     coordinates: Coordinates,
     weights: FloatArray,
-    *,
     log_priors: FloatArray | None,
     normalization: Normalization,
     tol: float,
     n_jobs: int | None,
-) -> MetricSum:
-    """Sum the local metrics of samples, grouped by the pair of classes that matters at them."""
+) -> tuple[MetricSum, IntArray]:
+    """Sum the local metrics of samples, grouped by the pair of classes that matters at them.
+
+    Returns the samples that are left to the dense solver too.
+    """
     n_samples, n_features = X.shape
     n_classes = gaussians.n_classes
 
@@ -386,14 +386,4 @@ def resolvent_sum(
     results = list(map_chunks(work, tasks, n_jobs))
     found = reduce(MetricSum.merge, (part for part, _ in results), MetricSum.zero(n_features))
     left = np.concatenate([np.flatnonzero(keys < 0), *(rows for _, rows in results)])
-    dense = dense_sum(
-        gaussians,
-        X,
-        coordinates,
-        weights,
-        np.sort(left),
-        log_priors=log_priors,
-        normalization=normalization,
-        n_jobs=n_jobs,
-    )
-    return found.merge(dense)
+    return found, np.sort(left)

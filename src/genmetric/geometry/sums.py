@@ -1,88 +1,79 @@
-"""Sums of local metrics: the choice of the solver, and its time."""
+"""Sums of local metrics: the dense solver, and the choice between it and faster ones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray
 from genmetric.density import ClassGaussians, ClassModels, Coordinates, LowRankGaussians
-from genmetric.geometry.dense import dense_sum
-from genmetric.geometry.local import MetricSum, Normalization, check_normalization
+from genmetric.geometry.local import (
+    MetricSum,
+    Normalization,
+    dense_bytes_per_row,
+    phi_weights,
+    sample_metrics,
+    sum_of_samples,
+)
 from genmetric.geometry.low_rank import low_rank_sum
 from genmetric.geometry.resolvent import resolvent_sum
 
-__all__ = [
-    "MetricSum",
-    "choose_solver",
-    "estimated_seconds",
-    "select_solver",
-    "sum_local_metrics",
-]
 
-
-def estimated_seconds(
-    solver: str, n_samples: float, n_features: int, n_classes: int, rank: float = 0.0
-) -> float:
-    """Estimate the time of a sum of local metrics on one thread.
+def select_solver(
+    models: ClassModels, n_samples: float, n_features: int, solver: str = "auto"
+) -> tuple[str, float]:
+    """Return the fastest solver for class models, or the one given, and its time on one thread.
 
     The constants were measured by ``benchmarks/crossover.py`` and ``benchmarks/many_classes.py``.
 
     Parameters
     ----------
-    solver : {"dense", "resolvent", "low-rank"}
-        Name of the solver.
+    models : ClassModels
+        Class models.
     n_samples : float
-        Number of samples. The time is proportional to it, but for the pairs of classes of the
-        resolvent solver.
-    n_features, n_classes : int
-        Numbers of features and classes.
-    rank : float, default=0.0
-        Mean rank of low-rank class models.
+        Number of samples of the whole fit, so that batches use the same solver.
+    n_features : int
+        Number of features.
+    solver : {"auto", "dense", "resolvent", "low-rank"}, default="auto"
+        The solver, if it is not to be selected.
 
     Returns
     -------
-    float
-        Seconds.
+    solver : {"dense", "resolvent", "low-rank"}
+        The solver.
+    seconds : float
+        Its time, proportional to the number of samples but for the pairs of classes of "resolvent".
     """
-    D, C = float(n_features), float(n_classes)
-    dense = 0.1 * D**2
-    if solver == "low-rank":
+    D, C = float(n_features), float(models.n_classes)
+    decomposition = 0.1 * D**2
+    if isinstance(models, LowRankGaussians) and solver in ("auto", "low-rank"):
         # One product with the axes of all classes. The rest depends on the leading classes only.
+        # The dense solver evaluates all classes and is never faster.
+        rank = float(models.ranks.mean())
         size = 2 * (rank + 1)
         densities = C * (1e-4 * D * (rank + 1) + 0.01)
         small = 30 + 1e-4 * size * D * (D + 10 * size)
-        per_sample = densities + (dense + 4e-4 * D**3 if 2 * size > D else small)
-        return 1e-6 * n_samples * per_sample
+        per_sample = densities + (decomposition + 4e-4 * D**3 if 2 * size > D else small)
+        return "low-rank", 1e-6 * n_samples * per_sample
     # The log-densities of all classes, unless there are two, and the sum of their precisions.
     densities = C * (0.2 + 1.5e-4 * D**2) if C > 2 else 0.0
-    if solver == "dense":
-        return 1e-6 * n_samples * (dense + densities)
     # With more than two classes about a third of the samples is left to the dense solver. Pairs of
     # classes cost little if the features are few, but then the dense solver is exact and fast.
-    left = 0.0 if C == 2 else 0.35 * dense
+    left = 0.35 * decomposition if C > 2 else 0.0
     n_pairs = min(C * (C - 1) / 2, n_samples)
     per_sample = 4.5 + 0.003 * D**2 + densities + left
-    return 1e-6 * (n_samples * per_sample + n_pairs * (5500 + 4e-4 * D**3))
-
-
-def choose_solver(n_samples: float, n_features: int, n_classes: int) -> str:
-    """Return the faster solver for full Gaussian class models, "dense" or "resolvent"."""
-    sizes = n_samples, n_features, n_classes
-    return min(("dense", "resolvent"), key=lambda solver: estimated_seconds(solver, *sizes))
-
-
-def select_solver(models: ClassModels, n_samples: float, n_features: int) -> str:
-    """Return the fastest solver for class models, "dense", "resolvent" or "low-rank".
-
-    `n_samples` is the number of samples of the whole fit, so that batches use the same solver.
-    """
-    if isinstance(models, LowRankGaussians):
-        return "low-rank"  # the dense solver evaluates all classes and is never faster
-    if isinstance(models, ClassGaussians):
-        return choose_solver(n_samples, n_features, models.n_classes)
-    return "dense"
+    seconds = {
+        "dense": 1e-6 * n_samples * (decomposition + densities),
+        "resolvent": 1e-6 * (n_samples * per_sample + n_pairs * (5500 + 4e-4 * D**3)),
+    }
+    if solver == "auto":
+        gaussian = isinstance(models, ClassGaussians)
+        solver = "resolvent" if gaussian and seconds["resolvent"] < seconds["dense"] else "dense"
+    return solver, seconds.get(solver, seconds["dense"])
 
 
 def sum_local_metrics(
@@ -130,30 +121,64 @@ def sum_local_metrics(
     MetricSum
         Sum over all samples.
     """
-    check_normalization(normalization)
     n_samples, n_features = X.shape
-    if not n_samples:
-        return MetricSum.zero(n_features)
     w = np.ones(n_samples) if weights is None else weights
     if solver == "auto":
-        solver = select_solver(models, n_samples, n_features)
-    options: dict[str, Any] = {
-        "log_priors": log_priors,
-        "normalization": normalization,
-        "n_jobs": n_jobs,
-    }
-    if solver == "dense":
-        return dense_sum(models, X, coordinates, w, np.arange(n_samples), **options)
-    if solver == "resolvent" and isinstance(models, ClassGaussians):
-        return resolvent_sum(models, X, coordinates, w, tol=tol, **options)
+        solver, _ = select_solver(models, n_samples, n_features)
+    options = log_priors, normalization, tol, n_jobs
+    parts, rows = [], np.arange(n_samples)
     if solver == "low-rank" and isinstance(models, LowRankGaussians):
-        return low_rank_sum(models, X, coordinates, w, tol=tol, **options)
-    required = {"resolvent": "ClassGaussians", "low-rank": "LowRankGaussians"}.get(solver)
-    if required is None:
+        return low_rank_sum(models, X, coordinates, w, *options)
+    if solver == "resolvent" and isinstance(models, ClassGaussians):
+        part, rows = resolvent_sum(models, X, coordinates, w, *options)
+        parts = [part]
+    elif solver != "dense":
         raise ValueError(
-            f'solver must be "auto", "dense", "resolvent" or "low-rank"; got {solver!r}.'
+            f"solver={solver!r} requires Gaussian class models; got {type(models).__name__}. Use "
+            'solver="auto" or "dense".'
         )
-    raise ValueError(
-        f"solver={solver!r} requires Gaussian class models ({required}); got "
-        f'{type(models).__name__}. Use solver="dense".'
-    )
+
+    def of_chunk(chunk: slice) -> MetricSum:
+        some = rows[chunk]
+        x = coordinates.apply(X[some])
+        class_weights = phi_weights(models, x, log_priors)
+        return sum_of_samples(models, x, class_weights, w[some], normalization)
+
+    chunks = row_chunks(len(rows), dense_bytes_per_row(n_features, models.n_classes))
+    parts += map_chunks(of_chunk, chunks, n_jobs)
+    return reduce(MetricSum.merge, parts) if parts else MetricSum.zero(n_features)
+
+
+def repeated_sum(
+    models: ClassModels, X: AnyArray, coordinates: Coordinates, **options: Any
+) -> Callable[[FloatArray], MetricSum]:
+    """Return a function from weights to the sum of the local metrics of the same samples.
+
+    `options` are those of :func:`sum_local_metrics`. Local metrics that fit into 512 MB are
+    computed once, and the upper triangle of each is kept; not for the resolvent solver, which makes
+    no metrics of single samples.
+    """
+    n_samples, n_features = X.shape
+    if options["solver"] == "resolvent" or 4 * n_samples * n_features * (n_features + 1) > 2**29:
+        return lambda weights: sum_local_metrics(models, X, coordinates, weights=weights, **options)
+    upper = np.triu_indices(n_features)
+    # The full matrix has each entry off the diagonal twice.
+    twice = np.where(upper[0] == upper[1], 1.0, 2.0)
+
+    def of_chunk(rows: slice) -> tuple[FloatArray, FloatArray]:
+        x = coordinates.apply(X[rows])
+        metrics = sample_metrics(models, x, options["log_priors"], options["normalization"])
+        triangles = metrics[:, upper[0], upper[1]]
+        return triangles, triangles**2 @ twice
+
+    chunks = row_chunks(n_samples, 2 * dense_bytes_per_row(n_features, models.n_classes))
+    parts = list(map_chunks(of_chunk, chunks, options["n_jobs"]))
+    triangles, squares = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
+    def weighted(weights: FloatArray) -> MetricSum:
+        total = np.zeros((n_features, n_features))
+        total[upper] = weights @ triangles
+        total.T[upper] = total[upper]
+        return MetricSum(total, float(weights.sum()), float(weights @ squares))
+
+    return weighted

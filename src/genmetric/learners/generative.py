@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,16 +39,15 @@ from genmetric.density import Coordinates
 from genmetric.density.gaussian import SHRINKAGE_RULES, Shrinkage
 from genmetric.density.models import GaussianModel
 from genmetric.density.statistics import ClassStatistics, fourth_moments
-from genmetric.geometry import phi, rank_limited_factor, symmetric_root
-from genmetric.geometry.dense import PackedMetrics, dense_bytes_per_row, packed_local_metrics
-from genmetric.geometry.local import Normalization, interpolate, local_metrics
-from genmetric.geometry.risk import density_bias
-from genmetric.geometry.sums import (
-    MetricSum,
-    estimated_seconds,
-    select_solver,
-    sum_local_metrics,
+from genmetric.geometry import MetricSum, phi, rank_limited_factor, symmetric_root
+from genmetric.geometry.local import (
+    Normalization,
+    dense_bytes_per_row,
+    interpolate,
+    sample_metrics,
 )
+from genmetric.geometry.risk import density_bias
+from genmetric.geometry.sums import repeated_sum, select_solver, sum_local_metrics
 from genmetric.learners.class_models import (
     Gaussians,
     Models,
@@ -65,7 +65,6 @@ from genmetric.learners.streaming import ClassStream, Reservoir
 from genmetric.learners.weights import (
     GaussianMixtureWeights,
     KernelDensityWeights,
-    SumMetrics,
     average_by_density,
     hold_out,
     kernel_log_density,
@@ -393,28 +392,21 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     # Averages of local metrics
 
-    def _selected_solver(self, n_samples: int) -> str:
-        """Return the solver of a fit on this number of samples."""
-        if self.solver != "auto":
-            return self.solver
-        return select_solver(self._models, n_samples, self.means_.shape[1])
-
-    def _sum_metrics(self, n_samples: int) -> SumMetrics:
-        """Return a function that sums the local metrics of samples of a fit of this size."""
-        solver = self._selected_solver(n_samples)
-
-        def sum_metrics(x: AnyArray, weights: FloatArray | None = None) -> MetricSum:
-            return sum_local_metrics(
-                *(self._models, x, self._coordinates),
-                weights=weights,
-                log_priors=self._log_priors,
-                normalization=self.normalization,
-                solver=solver,
-                tol=self.class_tol,
-                n_jobs=self.n_jobs,
-            )
-
-        return sum_metrics
+    def _sum_metrics(
+        self, x: AnyArray, weights: FloatArray | None = None, *, n_total: int | None = None
+    ) -> MetricSum:
+        """Sum the local metrics of samples, with the solver of a fit on `n_total` samples."""
+        n_samples = len(x) if n_total is None else n_total
+        solver, _ = select_solver(self._models, n_samples, x.shape[1], self.solver)
+        return sum_local_metrics(
+            *(self._models, x, self._coordinates),
+            weights=weights,
+            log_priors=self._log_priors,
+            normalization=self.normalization,
+            solver=solver,
+            tol=self.class_tol,
+            n_jobs=self.n_jobs,
+        )
 
     def _n_draws(self, n_samples: int) -> int | None:
         """Return the number of samples to average over; None for all of them."""
@@ -424,9 +416,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             whole = isinstance(self.max_samples, int | np.integer)
             n_draws = self.max_samples if whole else max(1, round(self.max_samples * n_samples))
             return int(n_draws) if n_draws < n_samples else None
-        rank = getattr(self._models, "ranks", np.zeros(1)).mean()
-        solver, n_features = self._selected_solver(n_samples), self.means_.shape[1]
-        seconds = estimated_seconds(solver, n_samples, n_features, len(self.classes_), rank)
+        _, seconds = select_solver(self._models, n_samples, self.means_.shape[1], self.solver)
         if seconds <= MAX_SECONDS:
             return None
         n_draws = min(n_samples, max(1024, int(n_samples * MAX_SECONDS / seconds)))
@@ -444,9 +434,9 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         """Sum the local metrics of all samples, or of a random subset."""
         n_samples, n_draws = len(x), self._n_draws(len(x))
         self._reset_average()
-        sum_metrics = self._sum_metrics(n_samples)
         if n_draws is None:
-            return sum_metrics(x, weights)
+            return self._sum_metrics(x, weights)
+        sum_metrics = partial(self._sum_metrics, n_total=n_samples)
         until_precise = self.max_samples in (None, "auto")
         total, self.metric_stderr_ = sum_of_draws(
             sum_metrics, x, weights, n_draws, rng, until_precise=until_precise
@@ -480,7 +470,14 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             density = mixture_log_density(
                 x, frequency, rows, aside, codes, len(self.classes_), self._shrinkage
             )
-        metric_sum = self._repeated_sum(X[rows])
+        metric_sum = repeated_sum(
+            *(self._models, X[rows], self._coordinates),
+            log_priors=self._log_priors,
+            normalization=self.normalization,
+            solver=self.solver,
+            tol=self.class_tol,
+            n_jobs=self.n_jobs,
+        )
         total, drawn, changes, rates = average_by_density(
             *(density, metric_sum, X.shape[1]),
             frequency=None if frequency is None else frequency[rows],
@@ -495,21 +492,6 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         weights = np.zeros(len(X))
         weights[rows] = drawn
         return total, weights
-
-    def _repeated_sum(self, X: AnyArray) -> Callable[[FloatArray], MetricSum]:
-        """Return a function from weights to the sum of the local metrics of the same samples.
-
-        The local metrics are computed once and kept if they fit in memory.
-        """
-        if self.solver == "resolvent" or not PackedMetrics.fits(*X.shape):
-            sum_metrics = self._sum_metrics(len(X))
-            return lambda weights: sum_metrics(X, weights)
-        return packed_local_metrics(
-            *(self._models, X, self._coordinates),
-            log_priors=self._log_priors,
-            normalization=self.normalization,
-            n_jobs=self.n_jobs,
-        ).sum
 
     def _reset_average(self) -> None:
         """Set the attributes of an average over all samples, without those of an earlier fit."""
@@ -601,7 +583,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self, make_batches: Callable[[], Iterable[tuple[Any, Any]]], n_samples: int
     ) -> MetricSum:
         """Sum the local metrics of the samples of all batches, or of a random subset."""
-        sum_metrics, n_draws = self._sum_metrics(n_samples), self._n_draws(n_samples)
+        n_draws = self._n_draws(n_samples)
         wanted = np.arange(0)
         if n_draws is not None:
             rng = check_random_state(self.random_state)
@@ -612,7 +594,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             chosen = x if n_draws is None else x[wanted[first:last] - start]
             start += len(x)
             if len(chosen):
-                part = sum_metrics(chosen, None)
+                part = self._sum_metrics(chosen, n_total=n_samples)
                 total = part if total is None else total.merge(part)
         if total is None or start != n_samples:
             raise ValueError(
@@ -724,7 +706,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                     fourth = sampled_fourth_moments(reservoir.rows, codes, stats, coordinates)
                     stats = replace(stats, fourth=fourth)
                 self._fit_gaussians(coordinates, stats)
-                total = self._sum_metrics(stream.n_samples)(reservoir.rows, None)
+                total = self._sum_metrics(reservoir.rows, n_total=stream.n_samples)
                 self._set_stream_average(total, stream.n_samples, stats)
         self._stream, self._reservoir = stream, reservoir
         return self
@@ -750,8 +732,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         """
 
         def of_chunk(x: FloatArray) -> FloatArray:
-            matrices = phi(self._models, x, self._log_priors)
-            metrics = local_metrics(matrices, normalization=self.normalization)
+            metrics = sample_metrics(self._models, x, self._log_priors, self.normalization)
             return self._coordinates.restore_metrics(interpolate(metrics, self.interpolation))
 
         return self._map_samples(of_chunk, X)

@@ -39,9 +39,8 @@ from genmetric._validation import (
     query_rows,
 )
 from genmetric.density.gaussian import SHRINKAGE_RULES
-from genmetric.geometry import phi
-from genmetric.geometry.dense import dense_bytes_per_row
-from genmetric.geometry.local import local_metric_factors
+from genmetric.geometry import phi_weights
+from genmetric.geometry.local import dense_bytes_per_row, local_spectra
 from genmetric.learners.class_models import fit_models
 
 
@@ -253,7 +252,8 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         them is at least the k-th of all, so only samples whose lower bound does not exceed it can
         be neighbours. Their distances are computed too, and the k nearest are returned.
         """
-        m, U = local_metric_factors(phi(self._models, queries, self._log_priors))
+        class_weights = phi_weights(self._models, queries, self._log_priors)
+        _, m, U = local_spectra(self._models, queries, class_weights)
         a = 1 - self.interpolation + self.interpolation * m
         roots = U * np.sqrt(a)[:, None, :]
         bounds = _lower_bounds(_bound_coefficients(queries, a, U), self._columns)
