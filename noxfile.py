@@ -140,7 +140,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Measure time, memory and accuracy of the solvers; writes docs/benchmarks.md."""
+    """Measure time, memory and accuracy of the solvers; writes docs/results/speed.csv."""
     session.install("-e", ".[bench]")
     session.run("python", "benchmarks/run.py", *session.posargs)
 

@@ -1,5 +1,6 @@
 """Times, peaks of memory, data and tables for all benchmarks."""
 
+import csv
 import os
 import sys
 import time
@@ -83,6 +84,19 @@ class Table:
 
 def _row(cells):
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def write_csv(path, markdown):
+    """Write the Markdown tables of a text as one CSV file; the first column is the title."""
+    title, rows = "", []
+    for line in markdown.splitlines():
+        if line.startswith("#"):
+            title = line.strip("# ")
+        elif line.startswith("|") and not set(line) <= set("|-: "):
+            cells = line.replace("**", "").replace("`", "").split("|")[1:-1]
+            rows.append([title, *(cell.strip() for cell in cells)])
+    with Path(path).open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def short(value):

@@ -1,6 +1,6 @@
 """1 - R² of nearest neighbours and kernel regression after each metric, on tables with numbers.
 
-Writes the tables of docs/results/regression.md from a store of scores, which a later run continues:
+Writes the tables docs/results/regression.csv from a store of scores, which a later run continues:
 
     python benchmarks/regression.py --store scores.jsonl --splits 30 --minutes 60
 
@@ -17,6 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from measure import write_csv
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -36,7 +37,7 @@ from genmetric.datasets import load_dataset
 from genmetric.neighbors import select_n_neighbors
 from genmetric.reproduction.ranks import mean_and_error, rank_methods
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "regression.md"
+TABLES = Path(__file__).parents[1] / "docs" / "results" / "regression.csv"
 
 #: Most training and test samples of a split.
 MAX_TRAIN, MAX_TEST = 600, 1000
@@ -183,7 +184,7 @@ def table(losses, methods):
 
 
 def write_page(store):
-    """Replace the tables of the page below its marker."""
+    """Write the tables."""
     found = records(store)
     # Complete splits only, so that all methods are compared on the same samples.
     done = defaultdict(set)
@@ -208,9 +209,7 @@ def write_page(store):
     lines += ["## Time", "", "CPU seconds per fit, mean over tables and splits.", ""]
     lines += ["| " + " | ".join(METHODS) + " |", "| --- " * len(METHODS) + "|"]
     lines += ["| " + " | ".join(f"{np.mean(seconds[m]):.3f}" for m in METHODS) + " |", ""]
-    marker = "<!-- tables -->"
-    text = PAGE.read_text() if PAGE.exists() else f"# Regression\n\n{marker}\n"
-    PAGE.write_text(text.partition(marker)[0] + marker + "\n\n" + "\n".join(lines))
+    write_csv(TABLES, "\n".join(lines))
 
 
 def main():

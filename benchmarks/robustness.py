@@ -1,6 +1,7 @@
 """Error rates of k-nearest neighbours after each metric, for small and large training sets.
 
-Writes docs/results/robustness.md from a store of scores, by default robustness.jsonl next to that
+Writes the ranks of docs/results/robustness.md and all tables, robustness.csv, from a store of
+scores, by default robustness.jsonl next to that
 page, which a later run continues. The scores of a method whose code changed are computed again
 after its lines are removed:
 
@@ -20,6 +21,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from measure import write_csv
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.covariance import ledoit_wolf
 from sklearn.decomposition import PCA
@@ -205,7 +207,7 @@ def write_page(store):
     scores = defaultdict(list)
     for record in records(store):
         scores[record["set"], record["fraction"], record["method"]].append(record["error"])
-    lines = ranks_table(scores)
+    lines = ranks = ranks_table(scores)
     for title, methods in (("The four averages", ("Euclidean", *FOUR)), ("All methods", METHODS)):
         for fraction in FRACTIONS:
             methods_here = list(methods)
@@ -213,7 +215,7 @@ def write_page(store):
             if not names:
                 continue
             counts = {len(scores[s, fraction, m]) for s in names for m in methods_here}
-            lines += [f"## {title}, {100 * fraction:.0f} % for training", ""]
+            lines = [*lines, f"## {title}, {100 * fraction:.0f} % for training", ""]
             found, _ = table(scores, names, methods_here, fraction)
             lines += [
                 *found,
@@ -224,8 +226,8 @@ def write_page(store):
                 "",
             ]
     marker = "<!-- tables -->"
-    text = PAGE.read_text() if PAGE.exists() else f"# Robustness\n\n{marker}\n"
-    PAGE.write_text(text.partition(marker)[0] + marker + "\n\n" + "\n".join(lines))
+    PAGE.write_text(PAGE.read_text().partition(marker)[0] + marker + "\n\n" + "\n".join(ranks))
+    write_csv(PAGE.with_suffix(".csv"), "\n".join(lines))
 
 
 def main():

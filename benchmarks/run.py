@@ -1,4 +1,4 @@
-"""Run the benchmarks and write docs/benchmarks.md: ``python benchmarks/run.py [name ...]``."""
+"""Run the benchmarks and write docs/results/speed.csv: ``python benchmarks/run.py [name ...]``."""
 
 import platform
 import sys
@@ -28,7 +28,7 @@ BENCHMARKS = {
     "class_streams": many_classes.class_streams,
     "peers": peers.peers,
 }
-PAGE = measure.REPOSITORY / "docs" / "benchmarks.md"
+TABLES = measure.REPOSITORY / "docs" / "results" / "speed.csv"
 
 
 def main(names):
@@ -37,14 +37,13 @@ def main(names):
         sys.exit(f"No benchmark {', '.join(sorted(unknown))}. There are: {', '.join(BENCHMARKS)}.")
     tables = [BENCHMARKS[name]() for name in names or BENCHMARKS]
     if names:
-        return  # a part of the tables does not replace the page
-    head = PAGE.read_text().split("<!-- tables -->")[0]
+        return  # a part of the tables does not replace the file
     versions = (
         f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
         f"scikit-learn {sklearn.__version__}, {platform.machine()}, two cores."
     )
-    body = "\n".join(str(table) for table in tables)
-    PAGE.write_text(f"{head}<!-- tables -->\n\n{versions}\n\n{body}")
+    print(versions)
+    measure.write_csv(TABLES, "\n".join(str(table) for table in tables))
 
 
 if __name__ == "__main__":

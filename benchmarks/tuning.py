@@ -1,7 +1,7 @@
 """Errors of GenerativeMetricCV against metrics that are not tuned: ``python benchmarks/tuning.py``.
 
-Writes the tables of docs/guide/tune.md. With names of datasets as arguments only these run and
-nothing is written; so do ``--splits N``, ``--first-split N`` (other splits) and ``--shares``.
+Prints tables. With names of datasets as arguments only these run; ``--splits N``,
+``--first-split N`` (other splits) and ``--shares`` select what is measured.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import scipy
 import sklearn
-from measure import REPOSITORY, Table, progress, seconds, short
+from measure import Table, progress, seconds, short
 from scipy.stats import rankdata
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -24,7 +24,6 @@ from sklearn.preprocessing import StandardScaler
 from genmetric import GenerativeMetric, GenerativeMetricCV
 from genmetric.datasets import load_dataset
 
-PAGE = REPOSITORY / "docs" / "guide" / "tune.md"
 NAMES = [
     "iris",
     "wine",
@@ -178,15 +177,11 @@ def main():
     for name in picks[0]:
         choice.add(name, *(chosen[name] for chosen in picks))
     tables += [choice, times_table(options.names)]
-    if vars(options) != vars(parser.parse_args([])):
-        return  # a part of the tables does not replace the page
-    head = PAGE.read_text("utf-8").split("<!-- tables -->")[0]
     versions = (
         f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
         f"scikit-learn {sklearn.__version__}."
     )
-    body = "\n".join(str(table) for table in tables)
-    PAGE.write_text(f"{head}<!-- tables -->\n\n{versions}\n\n{body}", "utf-8")
+    print(versions, *tables, sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -55,6 +55,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"[/\\]plot_",
     "within_subsection_order": ExplicitOrder(
         [
+            "plot_before_after.py",
             "plot_table_to_model.py",
             "plot_embeddings_to_search.py",
             "plot_local_metrics.py",
