@@ -443,9 +443,8 @@ def test_memory_is_checked_before_allocation(wine, monkeypatch, capsys):
     X, y = wine
     model = SimpleMKLClassifier(verbose=1).fit(X, y)
     lines = capsys.readouterr().err.splitlines()
-    memory = "Learning 15 kernels on 178 samples takes 5.39 MB"
-    assert lines[0] == f"[SimpleMKLClassifier] {memory}"
-    assert len(lines) == 1 + model.n_iter_
+    assert len(lines) == model.n_iter_
+    assert lines[0].startswith("[simplemkl] 0: MKLStep(objective=")
     monkeypatch.setattr("genmetric._parallel.available_memory", lambda: 5 * 10**6)
     with pytest.raises(
         MemoryError, match=r"Learning 15 kernels .* 5.39 MB, but only 5 MB are free.*fewer kernels"
@@ -453,8 +452,6 @@ def test_memory_is_checked_before_allocation(wine, monkeypatch, capsys):
         SimpleMKLClassifier().fit(X, y)
     with pytest.raises(MemoryError, match="Learning 1000 kernels on 178 samples"):
         SimpleMKLClassifier(["rbf"] * 1000).fit(X, y)
-    with pytest.raises(MemoryError, match=r"The combined Gram matrix of shape \(8900, 178\)"):
-        model.transform(np.tile(X, (50, 1)))
 
 
 def test_warning_without_convergence(wine):

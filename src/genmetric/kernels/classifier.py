@@ -17,10 +17,9 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from genmetric._parallel import check_memory, one_blas_thread, row_chunks
-from genmetric._text import print_progress, readable_bytes
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     BOOLEAN,
@@ -33,6 +32,7 @@ from genmetric._validation import (
     check_class_labels,
     check_parameters,
     encode_classes,
+    labelled_rows,
     query_rows,
     refuse_lazy,
     warn_user,
@@ -106,9 +106,8 @@ def check_symmetric(stack: AnyArray) -> None:
 
 def unit_trace_factors(stack: AnyArray) -> FloatArray:
     """Compute the factors that scale each kernel to a mean diagonal of one, if it is not zero."""
-    diagonal = np.array([K.diagonal().astype(float).mean() for K in stack])
-    positive = diagonal > 0
-    return np.asarray(np.where(positive, 1 / np.where(positive, diagonal, 1.0), 1.0))
+    diagonal = np.array([K.diagonal().mean(dtype=float) for K in stack])
+    return np.asarray(np.divide(1.0, diagonal, out=np.ones(len(stack)), where=diagonal > 0))
 
 
 def class_scores(decisions: FloatArray, sides: IntArray, n_classes: int) -> FloatArray:
@@ -189,7 +188,7 @@ class SimpleMKLClassifier(
     n_jobs : int, default=None
         Number of threads. Results are bit-identical for every value.
     verbose : int, default=0
-        If positive, print the required memory and a line per iteration.
+        If positive, print a line per iteration.
 
     Attributes
     ----------
@@ -320,27 +319,23 @@ class SimpleMKLClassifier(
             The fitted estimator.
         """
         check_parameters(self)
-        refuse_lazy(X)
-        refuse_lazy(y, "y")
-        precomputed = self._is_precomputed()
-        if precomputed:
+        if self._is_precomputed():
+            refuse_lazy(y, "y")
             labels = column_or_1d(y, warn=True)
             x = check_stack(X, (None, len(labels), len(labels)))
+            check_class_labels(labels, type(self).__name__)
+            self.classes_, codes = encode_classes(labels, type(self).__name__)
             self.n_features_in_ = len(labels)
         else:
-            x, labels = validate_data(self, X, y, dtype=FLOATS)
-        check_class_labels(labels, type(self).__name__)
-        self.classes_, codes = encode_classes(labels, type(self).__name__)
-        n_classes = len(self.classes_)
+            x, labels, self.classes_, codes = labelled_rows(self, X, y)
         with one_blas_thread():
             rows = self._fit_kernels(x, labels)
-            x_fit = x if precomputed else x[rows]
-            stack = self._training_stack(x_fit)
-            problems = binary_problems(codes[rows], n_classes, self.strategy)
+            self._X_fit, self._n_fit = None if self._is_precomputed() else x[rows], len(rows)
+            problems = binary_problems(codes[rows], len(self.classes_), self.strategy)
+            stack = self._training_stack(x if self._X_fit is None else self._X_fit, len(problems))
             ones = np.ones(len(stack))
             self.normalization_ = unit_trace_factors(stack) if self.normalize else ones
             points, histories = self._learn(stack, problems)
-        self._X_fit, self._n_fit = None if precomputed else x_fit, len(rows)
         self._sides = np.array([(problem.positive, problem.negative) for problem in problems])
         weights = np.array([point.weights for point in points])
         self.weights_ = weights[0] if self.shared_weights else weights
@@ -369,31 +364,24 @@ class SimpleMKLClassifier(
         self.kernels_ = "precomputed" if self._is_precomputed() else check_kernels(kernels)
         return np.arange(len(labels))
 
-    def _training_stack(self, x: AnyArray) -> AnyArray:
+    def _training_stack(self, x: AnyArray, n_problems: int) -> AnyArray:
         """Compute the Gram matrices of the training samples, if the memory suffices."""
-        n_kernels = getattr(self.kernels_, "n_kernels_", len(x))
-        if isinstance(self.kernels_, list):
-            n_kernels = len(self.kernels_)
-        precomputed = self._is_precomputed()
-        n_samples, n_classes = x.shape[1] if precomputed else len(x), len(self.classes_)
-        per_pair = n_classes == 2 or self.strategy == "ovo"
-        n_problems = n_classes * (n_classes - 1) // 2 if per_pair else n_classes
+        kernels, n_samples, given = self.kernels_, self._n_fit, self._X_fit is None
+        regional = isinstance(kernels, RegionalKernels)
+        n_kernels = kernels.n_kernels_ if regional else len(x if given else kernels)
         # Products of kernels and solutions; a few combined matrices; the copies of libsvm.
         n_bytes = 8 * n_samples * (n_kernels * n_problems + 6 * n_samples)
-        if not precomputed:
-            n_bytes += x.dtype.itemsize * n_kernels * n_samples**2
-        what = f"Learning {n_kernels} kernels on {n_samples} samples"
+        n_bytes += 0 if given else x.dtype.itemsize * n_kernels * n_samples**2
+        what = f"Learning {n_kernels} kernels on {n_samples} samples, {n_problems} problems,"
         advice = f'{FEWER_KERNELS} strategy="ovr" solves one problem per class, not per pair.'
-        check_memory(n_bytes, f"{what}, {n_problems} problems of two classes,", advice)
-        if self.verbose:
-            print_progress(type(self).__name__, f"{what} takes {readable_bytes(n_bytes)}")
-        if isinstance(self.kernels_, RegionalKernels):
-            return self.kernels_.gram(x)
+        check_memory(n_bytes, what, advice)
+        if regional:
+            return np.asarray(kernels.gram(x))
         stack = x
-        if not precomputed:
+        if not given:
             stack = np.empty((n_kernels, n_samples, n_samples), x.dtype)
             for m in range(n_kernels):
-                stack[m] = gram_matrix(self.kernels_, m, x, x)
+                stack[m] = gram_matrix(kernels, m, x, x)
         check_symmetric(stack)
         return stack
 
@@ -441,13 +429,12 @@ class SimpleMKLClassifier(
         for rows in row_chunks(n_queries, 3 * 8 * self._n_fit):
             if self._X_fit is None:
                 yield combine(queries[:, rows], weights)
-            elif isinstance(self.kernels_, list):
-                K = np.zeros((rows.stop - rows.start, self._n_fit))
-                for m in np.flatnonzero(weights).tolist():
-                    K += weights[m] * gram_matrix(self.kernels_, m, queries[rows], self._X_fit)
-                yield K
-            else:
+            elif isinstance(self.kernels_, RegionalKernels):
                 yield self.kernels_.combined_gram(weights, queries[rows], self._X_fit)
+            else:
+                used = np.flatnonzero(weights).tolist()
+                grams = (gram_matrix(self.kernels_, m, queries[rows], self._X_fit) for m in used)
+                yield np.asarray(sum(w * K for w, K in zip(weights[used], grams, strict=True)))
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """Compute scores of the classes.
@@ -543,11 +530,6 @@ class SimpleMKLClassifier(
                 "with shared_weights=True."
             )
         queries = self._queries(X)
-        n_queries = queries.shape[1] if self._X_fit is None else len(queries)
-        size = n_queries * self._n_fit * queries.dtype.itemsize
-        check_memory(
-            size, f"The combined Gram matrix of shape {(n_queries, self._n_fit)}", FEWER_KERNELS
-        )
         with one_blas_thread():
             blocks = [K.astype(queries.dtype) for K in self._combined(queries, self.weights_)]
         return np.vstack(blocks)

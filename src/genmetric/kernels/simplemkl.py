@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
@@ -39,8 +40,8 @@ from genmetric._text import print_progress
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import rows_by_class
 
-#: Tolerance of libsvm: initially its default, and the smallest value when its error matters.
-INITIAL_SVM_TOL, MIN_SVM_TOL = 1e-3, 1e-7
+#: Smallest tolerance of libsvm.
+MIN_SVM_TOL = 1e-7
 
 
 class BinaryProblem(NamedTuple):
@@ -135,21 +136,18 @@ def combine(stack: AnyArray, weights: FloatArray) -> FloatArray:
     return out
 
 
+@dataclass
 class Objective:
     """The objective J of the kernels ``factors[m] * stack[m]``; the stack is not copied."""
 
-    def __init__(
-        self,
-        stack: AnyArray,
-        factors: FloatArray,
-        problems: Sequence[BinaryProblem],
-        C: float,
-        n_jobs: int | None,
-    ) -> None:
-        self.stack, self.factors, self.problems = stack, factors, problems
-        self.C, self.n_jobs = C, n_jobs
-        self.tol = INITIAL_SVM_TOL
-        self.n_svm = 0
+    stack: AnyArray
+    factors: FloatArray
+    problems: Sequence[BinaryProblem]
+    C: float
+    n_jobs: int | None
+    #: Tolerance of libsvm: initially its default, smaller when its error matters.
+    tol: float = 1e-3
+    n_svm: int = 0
 
     def at(self, weights: FloatArray, K: FloatArray | None = None) -> Point:
         """Solve the support vector machines at `weights`, whose Gram matrix is K if given."""
