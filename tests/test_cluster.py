@@ -132,12 +132,12 @@ def test_every_cluster_has_samples(seed, n_rows, n_features, n_clusters, heavy):
 
 
 @pytest.mark.parametrize("seed", [43, 59])
-def test_best_iteration_of_a_cycle_is_kept(seed, capsys):
+def test_best_iteration_of_a_cycle_is_kept(seed):
     rng = np.random.default_rng(seed)
     shape, n_clusters = (rng.integers(8, 40), rng.integers(2, 6)), int(rng.integers(2, 6))
     X = rng.integers(-3, 4, size=shape).astype(float)
     options = {"shrinkage": 0.01, "interpolation": 1.0, "n_init": 1, "random_state": 0}
-    model = MetricKMeans(n_clusters, verbose=1, **options).fit(X)
+    model = MetricKMeans(n_clusters, **options).fit(X)
     assert model.stopped_by_ == "cycle"
     partitions = [
         MetricKMeans(n_clusters, max_iter=n, **options).fit(X).labels_.tolist()
@@ -147,7 +147,6 @@ def test_best_iteration_of_a_cycle_is_kept(seed, capsys):
     assert model.best_iter_ < model.n_iter_
     assert model.labels_.tolist() == partitions[model.best_iter_ - 1]
     assert model.unexplained_[model.best_iter_] == model.unexplained_[-2:].min()
-    assert "of this cycle is kept" in capsys.readouterr().err
 
 
 def test_iteration_that_empties_a_cluster_is_discarded(monkeypatch):
@@ -238,7 +237,7 @@ def test_fewer_distinct_samples_than_clusters():
 def test_verbose_prints_the_iterations(wine, capsys):
     model = MetricKMeans(3, random_state=0, verbose=1).fit(wine[0])
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == model.n_iter_ + 1
+    assert len(lines) == model.n_iter_
     assert lines[-1].startswith(f"[MetricKMeans] iteration {model.n_iter_}: 0 labels changed")
 
 

@@ -122,53 +122,6 @@ def describe(
     return Clustering(labels, means, metric, within / total if total > 0 else 0.0)
 
 
-def alternate(
-    X: FloatArray,
-    first: Clustering,
-    learner: GenerativeMetric,
-    max_iter: int,
-    weight: FloatArray | None,
-    report: Callable[[str], object],
-) -> tuple[list[Clustering], int, str]:
-    """Alternate between the metric of clusters and k-means (appendix D of the paper).
-
-    An iteration is a deterministic map between partitions, of which there are finitely many, so the
-    labels converge or cycle. In a cycle the iteration with the smallest unexplained inertia is
-    kept. (The inertia itself is not comparable between metrics: even at determinant one it grows
-    while the metric emphasises the directions that separate clusters.) An iteration that would
-    empty a cluster is discarded. Returns all iterations, the one to keep, and how they ended.
-    """
-    rounds = [first]
-    report(f"k-means: {first.unexplained:.4f} of the inertia unexplained")
-    # Partitions by their bytes: warm starts keep the numbers of clusters, so no matching is needed.
-    seen = {first.labels.tobytes(): 0}
-    for r in range(1, max_iter + 1):
-        last = rounds[-1]
-        metric = np.eye(X.shape[1])
-        n_before = len(np.unique(last.labels))
-        if n_before > 1 and learner.interpolation > 0:
-            metric = unit_determinant(learner.fit(X, last.labels, weight).metric_)
-        root = symmetric_root(metric)
-        labels, _ = lloyd(X @ root, last.centers @ root, weight)
-        n_after = len(np.unique(labels))
-        if n_after < n_before:
-            report(f"iteration {r} would leave {n_after} of {n_before} clusters: {r - 1} is kept")
-            return rounds, r - 1, "collapse"
-        rounds.append(describe(X, labels, metric, last.centers, weight))
-        moved = np.count_nonzero(labels != last.labels)
-        report(f"iteration {r}: {moved} labels changed, {rounds[r].unexplained:.4f} unexplained")
-        if moved == 0:
-            return rounds, r, "labels"
-        before = seen.setdefault(labels.tobytes(), r)
-        if before < r:
-            shares = [rounds[i].unexplained for i in range(before + 1, r + 1)]
-            best = before + 1 + int(np.argmin(shares))
-            report(f"the labels of iteration {before} repeat: {best} of this cycle is kept")
-            return rounds, best, "cycle"
-    report(f"labels still changed after {max_iter} iterations")
-    return rounds, max_iter, "max_iter"
-
-
 class MetricKMeans(
     MahalanobisMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
 ):
@@ -372,10 +325,8 @@ class MetricKMeans(
             )
         return self
 
-    def _alternate(
-        self, X: FloatArray, weight: FloatArray | None
-    ) -> tuple[list[Clustering], int, str]:
-        """Run k-means, then `alternate`, on scaled samples."""
+    def _first_clustering(self, X: FloatArray, weight: FloatArray | None) -> Clustering:
+        """Run k-means on scaled samples, from several seeds or from the given centres."""
         shape = int(self.n_clusters), X.shape[1]
         if isinstance(self.init, str):
             rng = check_random_state(self.random_state)
@@ -391,6 +342,20 @@ class MetricKMeans(
                 )
             centers = self._coordinates.apply(centers)
             labels, _ = lloyd(X, centers, weight)
+        return describe(X, labels, np.eye(shape[1]), centers, weight)
+
+    def _alternate(
+        self, X: FloatArray, weight: FloatArray | None
+    ) -> tuple[list[Clustering], int, str]:
+        """Alternate between the metric of clusters and k-means (appendix D of the paper).
+
+        An iteration is a deterministic map between partitions, of which there are finitely many,
+        so the labels converge or cycle. In a cycle the iteration with the smallest unexplained
+        inertia is kept. (The inertia itself is not comparable between metrics: even at determinant
+        one it grows while the metric emphasises the directions that separate clusters.) An
+        iteration that would empty a cluster is discarded. Returns all iterations, the one to keep,
+        and how they ended.
+        """
         learner = GenerativeMetric(
             shrinkage=self.shrinkage,
             normalization="determinant",
@@ -398,13 +363,30 @@ class MetricKMeans(
             n_jobs=self.n_jobs,
             random_state=0,
         )
-
-        def report(message: str) -> None:
+        rounds = [self._first_clustering(X, weight)]
+        # Partitions by their bytes: warm starts keep the numbers of clusters.
+        seen = {rounds[0].labels.tobytes(): 0}
+        for r in range(1, self.max_iter + 1):
+            last = rounds[-1]
+            metric, n_before = np.eye(X.shape[1]), len(np.unique(last.labels))
+            if n_before > 1 and self.interpolation > 0:
+                metric = unit_determinant(learner.fit(X, last.labels, weight).metric_)
+            root = symmetric_root(metric)
+            labels, _ = lloyd(X @ root, last.centers @ root, weight)
+            if len(np.unique(labels)) < n_before:
+                return rounds, r - 1, "collapse"
+            rounds.append(describe(X, labels, metric, last.centers, weight))
+            moved, share = np.count_nonzero(labels != last.labels), rounds[r].unexplained
             if self.verbose:
+                message = f"iteration {r}: {moved} labels changed, {share:.4f} unexplained"
                 print_progress("MetricKMeans", message)
-
-        first = describe(X, labels, np.eye(shape[1]), centers, weight)
-        return alternate(X, first, learner, self.max_iter, weight, report)
+            if moved == 0:
+                return rounds, r, "labels"
+            before = seen.setdefault(labels.tobytes(), r)
+            if before < r:
+                cycle = [each.unexplained for each in rounds[before + 1 :]]
+                return rounds, before + 1 + int(np.argmin(cycle)), "cycle"
+        return rounds, self.max_iter, "max_iter"
 
     def _of_distances(self, x: AnyArray, function: Callable[[FloatArray], AnyArray]) -> AnyArray:
         """Apply a function to chunks of squared distances to the centres, in scaled coordinates."""
