@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import (
@@ -204,7 +203,13 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
 
     def _space(self, X: Any) -> AnyArray:
         """Validate queries and map them to the space of the metric."""
-        return metric_space(self.metric_estimator_, X, query_rows(self, X))
+        x = query_rows(self, X)
+        return metric_space(self.metric_estimator_, X, x)
+
+    def _energies(self, X: Any) -> FloatArray:
+        """Return the energy of each sample in each class."""
+        z = self._space(X)
+        return energies(self._model, z, n_jobs=self.n_jobs)
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """Return minus the energy of each sample in each class.
@@ -221,8 +226,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
             two classes one number per sample, as in scikit-learn: the energy in ``classes_[0]``
             minus the energy in ``classes_[1]``, positive if the second class is predicted.
         """
-        check_is_fitted(self)
-        found = energies(self._model, self._space(X), n_jobs=self.n_jobs)
+        found = self._energies(X)
         return np.asarray(found[:, 0] - found[:, 1] if found.shape[1] == 2 else -found)
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
@@ -242,10 +246,8 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_queries, n_classes)
             Rows sum to one; columns are in the order of `classes_`.
         """
-        check_is_fitted(self)
-        found = energies(self._model, self._space(X), n_jobs=self.n_jobs)
         with np.errstate(under="ignore"):
-            return np.asarray(softmax(-found, axis=1))
+            return np.asarray(softmax(-self._energies(X), axis=1))
 
     def predict(self, X: ArrayLike) -> AnyArray:
         """Predict the class with the lowest energy; ties go to the first class in `classes_`.
@@ -260,6 +262,5 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_queries,)
             Class labels.
         """
-        check_is_fitted(self)
-        codes = least_energies(self._model, self._space(X), n_jobs=self.n_jobs)
-        return np.asarray(self.classes_[codes])
+        z = self._space(X)
+        return np.asarray(self.classes_[least_energies(self._model, z, n_jobs=self.n_jobs)])
