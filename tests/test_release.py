@@ -105,7 +105,7 @@ def test_workflows_run_scripts_that_exist(path):
     yaml = pytest.importorskip("yaml")
     jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"].values()
     commands = [str(step.get("run", "")) for job in jobs for step in job["steps"]]
-    assert any(commands)
+    assert any(commands) or path.stem == "security"  # which has actions only
     for script in re.findall(r"[\w./-]+\.(?:py|sh|toml|txt)\b", "\n".join(commands)):
         assert (ROOT / script).exists(), script
 
