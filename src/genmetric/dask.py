@@ -35,8 +35,7 @@ from genmetric.density import Coordinates
 from genmetric.density.statistics import fourth_moments
 from genmetric.geometry import MetricSum
 from genmetric.learners.class_models import needs_fourth_moments
-from genmetric.learners.embedding import EmbeddingAdapter
-from genmetric.learners.embedding_selection import EmbeddingStatistics
+from genmetric.learners.embedding import EmbeddingAdapter, EmbeddingStatistics
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import fitted_samples
 from genmetric.learners.streaming import ClassStream

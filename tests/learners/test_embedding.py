@@ -333,7 +333,7 @@ def test_every_way_to_fit_in_parts_equals_fit(cuts, seed):
 @pytest.fixture
 def few_samples(monkeypatch):
     """Let the selection use 160 samples instead of 3072, because it takes most of the time."""
-    monkeypatch.setattr("genmetric.learners.embedding_selection.MAX_SAMPLES", 160)
+    monkeypatch.setattr("genmetric.learners.embedding.MAX_SAMPLES", 160)
 
 
 @pytest.mark.usefixtures("few_samples")

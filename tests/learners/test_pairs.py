@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import accuracy_score, fbeta_score, roc_auc_score
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import normalize
+from sklearn.utils import estimator_checks
 
 from genmetric import PairClassifier
 
@@ -164,12 +165,13 @@ def test_groups_equal_the_pairs_that_join_them():
     np.testing.assert_allclose(by_pairs.components_, by_groups.components_, atol=1e-8)
 
 
-@pytest.mark.parametrize("unknown", [-1, -1.0, np.nan])
+@pytest.mark.parametrize("unknown", [-1, -1.0, np.nan, None])
 def test_unknown_groups_count_in_the_mean_only(unknown):
     X, groups = simulated(100, 2)
     more = simulated(30, 1, seed=5)[0]
     everything = np.concatenate([X, more])
-    labels = np.concatenate([groups.astype(type(unknown)), np.full(30, unknown)])
+    names = [f"entity {g}" for g in groups] if unknown is None else groups
+    labels = np.array([*names, *30 * [unknown]], object if unknown is None else None)
     model = PairClassifier(random_state=0).fit_groups(everything, labels)
     np.testing.assert_allclose(model.mean_, normalize(everything).mean(axis=0))
     index = np.arange(200).reshape(100, 2)
@@ -185,7 +187,9 @@ def test_indices_are_looked_up():
     vectors = PairClassifier(random_state=0).fit(X[index], y)
     lists = PairClassifier(preprocessor=X.tolist(), random_state=0).fit(index.tolist(), list(y))
     function = PairClassifier(preprocessor=lambda rows: X[rows], random_state=0).fit(index, y)
-    for model in (lists, function):
+    table = pytest.importorskip("pandas").DataFrame(X, columns=list("abcdefgh"))
+    frame = PairClassifier(preprocessor=table, random_state=0).fit(index, y)
+    for model in (lists, function, frame):
         np.testing.assert_allclose(model.mean_, vectors.mean_, rtol=1e-9)
         scores = model.decision_function(index)
         np.testing.assert_allclose(scores, model.decision_function(X[index]), rtol=1e-9)
@@ -315,6 +319,25 @@ def test_threshold_in_fit():
     options = {"strategy": "max_tnr", "min_rate": 1.0}
     model = PairClassifier(random_state=0).fit(X[index], y, calibration_params=options)
     assert (model.predict(X[index][y > 0]) == 1).all()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check_do_not_raise_errors_in_init_or_set_param",
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_get_params_invariance",
+        "check_mixin_order",
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_set_params",
+        "check_valid_tag_types",
+    ],
+)
+def test_checks_of_scikit_learn_that_need_no_samples(name):
+    """The others pass arrays of samples, not of pairs."""
+    getattr(estimator_checks, name)("PairClassifier", PairClassifier())
 
 
 def test_cross_validation_of_scikit_learn():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Sequence
+from copy import copy
+from math import isnan
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -11,11 +13,11 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss, roc_auc_score, roc_curve
+from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._parallel import map_chunks, one_blas_thread
+from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     BOOLEAN,
@@ -33,25 +35,33 @@ from genmetric._validation import (
     warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayRule
-from genmetric.learners.pair_model import (
-    WITHIN_FACTORS,
-    fit_pair_models,
-    pair_scores,
-)
+from genmetric.density.gaussian import correlation_shrinkage
+from genmetric.learners.mahalanobis import MahalanobisMixin
 from genmetric.learners.two_covariance import (
     UnitVectorMapMixin,
     axis_lengths,
-    check_indices,
     check_size,
+    discriminant_axes,
+    group_moments,
     indexed_pairs,
+    log_likelihood_ratio,
+    pair_forms,
     row_hashes,
+    shrunk_covariances,
+    unit_vectors,
 )
 
 #: Vectors that the cross-validation uses, and pairs of different entities that it draws.
 MAX_VECTORS, N_DIFFERENT = 6144, 20_000
 
+#: Candidates: the cosine, and models whose odds of shrinkage are multiples of Ledoit-Wolf's.
+CANDIDATES: list[dict[str, Any]] = [
+    {"model": "cosine"},
+    *({"model": "two-covariance", "within_factor": factor} for factor in (1.0, 4.0, 16.0, 64.0)),
+]
 
-class PairClassifier(UnitVectorMapMixin, ClassifierMixin, BaseEstimator):
+
+class PairClassifier(UnitVectorMapMixin, ClassifierMixin, MahalanobisMixin, BaseEstimator):
     r"""Tell whether two vectors are of the same entity; learned from pairs.
 
     For records to deduplicate or link, answers to cache, faces and voices to verify: the examples
@@ -109,7 +119,7 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, BaseEstimator):
     n_features_in_ : int
         Number of features of a vector.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of features, if `fit_groups` or `preprocessor` gets a DataFrame with such names.
+        Names of features, if `fit_groups` gets a DataFrame with such names.
 
     See Also
     --------
@@ -237,7 +247,7 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Vectors.
         groups : array-like of shape (n_samples,)
-            Entity of each vector; -1 for an unknown entity, different from all others.
+            Entity of each vector; -1, NaN or None for an unknown entity, different from all others.
 
         Returns
         -------
@@ -250,10 +260,9 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, BaseEstimator):
         names = column_or_1d(groups)
         if len(names) != len(x):
             raise ValueError(f"groups must have one name per vector, {len(x)}; got {len(names)}.")
-        codes = np.unique(names, return_inverse=True)[1]
-        numbers = names if names.dtype.kind in "if" else np.zeros(len(x))
-        unknown = np.flatnonzero((numbers == -1) | np.isnan(numbers))
-        codes[unknown] = len(x) + np.arange(len(unknown))
+        known = np.array([not _is_unknown(name) for name in names.tolist()])
+        codes = len(x) + np.arange(len(x))
+        codes[known] = np.unique(names[known], return_inverse=True)[1]
         codes = np.unique(codes, return_inverse=True)[1]
         none = np.empty((0, 2), int)
         self._fit(x, codes, none, none, 0.5)
@@ -274,7 +283,7 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, BaseEstimator):
         """
         x, index = self._pair_rows(pairs)
         slope, intercept = self._calibration
-        return np.asarray(slope * pair_scores(x, index, self._model, self.n_jobs) + intercept)
+        return np.asarray(slope * self._model.scores(x, index, self.n_jobs) + intercept)
 
     def pair_score(self, pairs: ArrayLike) -> FloatArray:
         """Return the similarity of the vectors of each pair: that of `decision_function`.
@@ -449,17 +458,6 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, BaseEstimator):
         self.threshold_ = float(thresholds[np.argmax(value)])
         return self
 
-    def get_mahalanobis_matrix(self) -> FloatArray:
-        """Return the matrix of the linear map.
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_features)
-            A copy of ``components_.T @ components_``.
-        """
-        check_is_fitted(self, "components_")
-        return self.components_.T @ self.components_
-
     def get_metric(self) -> Callable[..., float]:
         """Return the distance of `pair_distance` as a function of two vectors.
 
@@ -469,8 +467,7 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, BaseEstimator):
             ``metric(u, v, squared=False)``; a later fit does not change it.
         """
         check_is_fitted(self, "components_")
-        fitted = PairClassifier(normalize=self.normalize)
-        fitted.components_, fitted.mean_ = self.components_.copy(), self.mean_.copy()
+        fitted = copy(self)  # a later fit makes new arrays
 
         def metric(u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
             a, b = fitted._outputs(np.stack([np.ravel(u), np.ravel(v)]).astype(float))
@@ -481,15 +478,10 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, BaseEstimator):
     def _training_vectors(self, pairs: Any) -> tuple[AnyArray, IntArray]:
         """Validate pairs; return distinct vectors, all of a preprocessor, and the rows of pairs."""
         refuse_lazy(pairs, "pairs")
-        if (
-            self.preprocessor is not None
-            and not callable(self.preprocessor)
-            and np.ndim(pairs) == 2
-        ):
-            x = validate_data(self, self.preprocessor, dtype=FLOATS)
-            return x, check_indices(pairs, x)
-        vectors, index = indexed_pairs(self, pairs)
+        vectors, index = indexed_pairs(self, pairs, all_vectors=True)
         x = validate_data(self, vectors, dtype=FLOATS)
+        if np.ndim(pairs) == 2 and not callable(self.preprocessor):
+            return x, index
         hashes = row_hashes(x, np.arange(len(x)))
         _, first, codes = np.unique(hashes, return_index=True, return_inverse=True)
         order = np.argsort(first)  # in the order of the pairs, not of the hashes
@@ -506,31 +498,26 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         with one_blas_thread():
             scores, labels = self._held_out_scores(x, groups, same, different, n_components, rng)
-            fits = [_calibrate(values, labels) for values in scores]
-            losses = [
-                log_loss(labels, expit(slope * s + intercept), sample_weight=_balanced(labels))
-                for s, (slope, intercept) in zip(scores, fits, strict=True)
-            ]
+            calibrations = [_calibrate(values, labels) for values in scores]
+            losses = np.array([loss for _, _, loss in calibrations])
             best = int(np.argmin(losses))
             (self._model,) = fit_pair_models(
-                x, groups, n_components, self.normalize, [best], self.n_jobs
+                x, groups, n_components, self.normalize, CANDIDATES[best : best + 1], self.n_jobs
             )
-        self._calibration = slope, intercept = fits[best]
+        slope, intercept, _ = calibrations[best]
+        self._calibration = slope, intercept
         self._different_scores = slope * scores[best][~labels] + intercept
-        names = [{"model": "two-covariance", "within_factor": f} for f in WITHIN_FACTORS]
-        params: list[dict[str, Any]] = [{"model": "cosine"}, *names]
-        self.best_params_ = params[best]
-        self.cv_results_ = {"params": params, "log_loss": np.array(losses)}
+        self.best_params_ = dict(CANDIDATES[best])
+        self.cv_results_ = {"params": [dict(params) for params in CANDIDATES], "log_loss": losses}
         self.classes_, self.prior_ = np.array([-1, 1]), prior
         self.threshold_ = float(-logit(prior))
         _, mean, whitening, axes, ratios = self._model
-        L = np.eye(x.shape[1]) if axes is None else axes
-        if whitening is not None and ratios is not None:
-            L = axis_lengths(ratios, "detection")[:, None] * L @ whitening
+        L = np.eye(x.shape[1]) if whitening is None else whitening
+        if axes is not None and ratios is not None:
+            L = axis_lengths(ratios, "detection")[:, None] * axes @ L
         self.components_ = np.asarray(cast_finite(L, x.dtype, "Components"))
         # Without normalize a shift would change nothing but the outputs.
-        shifted = self.normalize and mean is not None
-        self._mean = np.asarray(mean) if shifted else np.zeros(x.shape[1])
+        self._mean = mean if self.normalize else np.zeros_like(mean)
         self.mean_ = self._mean.astype(x.dtype)
 
     def _held_out_scores(
@@ -569,9 +556,9 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, BaseEstimator):
             rows, index = np.unique(asked, return_inverse=True)
             index = index.reshape(-1, 2)
             models = fit_pair_models(x[train], groups[train], n_components, self.normalize)
-            return np.array([pair_scores(x[rows], index, model) for model in models])
+            return np.array([model.scores(x[rows], index) for model in models])
 
-        scores = np.empty((1 + len(WITHIN_FACTORS), len(pairs)))
+        scores = np.empty((len(CANDIDATES), len(pairs)))
         for k, found in enumerate(map_chunks(scores_of_fold, range(n_folds), self.n_jobs)):
             scores[:, fold_of[pairs[:, 0]] == k] = found
         return scores, labels
@@ -597,6 +584,11 @@ def _check_pair_labels(y: ArrayLike, n_pairs: int) -> AnyArray:
     return labels
 
 
+def _is_unknown(name: Any) -> bool:
+    """Return whether the name of an entity stands for an unknown one."""
+    return name is None or name == -1 or (isinstance(name, float) and isnan(name))
+
+
 def _check_entities(groups: IntArray) -> None:
     """Raise if there are too few entities to learn from, and warn if there are few."""
     n_paired = np.count_nonzero(np.bincount(groups) > 1)
@@ -617,12 +609,12 @@ def _drawn_vectors(groups: IntArray, rng: np.random.RandomState) -> IntArray:
     if len(groups) <= MAX_VECTORS:
         return np.arange(len(groups))
     counts = np.bincount(groups)
-    most = max(MAX_VECTORS // np.count_nonzero(counts > 1), 8)
+    most = max(MAX_VECTORS // int(np.count_nonzero(counts > 1)), 8)
     order = rng.permutation(len(groups))
-    order = order[np.argsort(rng.permutation(len(counts))[groups[order]], kind="stable")]
-    first = np.r_[0, np.flatnonzero(np.diff(groups[order])) + 1]
-    rank = np.arange(len(order)) - np.repeat(first, np.diff(np.r_[first, len(order)]))
-    order = order[rank < most]
+    shuffled = rng.permutation(len(counts))[groups[order]]
+    by_group = np.argsort(shuffled, kind="stable")
+    order, shuffled = order[by_group], shuffled[by_group]
+    order = order[np.arange(len(order)) - np.searchsorted(shuffled, shuffled) < most]
     paired = counts[groups[order]] > 1
     return np.sort(np.r_[order[paired][:MAX_VECTORS], order[~paired][: MAX_VECTORS // 2]])
 
@@ -645,17 +637,94 @@ def _pairs_between(
     return np.asarray(pairs[groups[pairs[:, 0]] != groups[pairs[:, 1]]])
 
 
-def _balanced(labels: AnyArray) -> FloatArray:
-    """Return weights of pairs so that half the weight is on pairs of the same entity."""
-    return np.asarray(np.where(labels, 0.5 / labels.sum(), 0.5 / (~labels).sum()))
+def _calibrate(scores: FloatArray, labels: AnyArray) -> tuple[float, float, float]:
+    """Return slope and intercept that make log-likelihood ratios of held-out scores, and the loss.
 
-
-def _calibrate(scores: FloatArray, labels: AnyArray) -> tuple[float, float]:
-    """Return the slope and the intercept that make log-likelihood ratios of held-out scores."""
+    Pairs of the same entity and of different ones have the same weight.
+    """
     center, spread = scores.mean(), scores.std() or 1.0
     standard = (scores - center)[:, None] / spread
-    weights = _balanced(labels) * len(labels)
-    fitted = LogisticRegression().fit(standard, labels, sample_weight=weights)
+    fitted = LogisticRegression(class_weight="balanced").fit(standard, labels)
     # Useless scores can have a negative slope. A small positive one keeps their order.
     slope = max(float(fitted.coef_[0, 0]), 1e-6) / spread
-    return slope, float(fitted.intercept_[0]) - slope * center
+    intercept = float(fitted.intercept_[0]) - slope * center
+    ratios = slope * scores + intercept
+    losses = np.logaddexp(0, -ratios[labels]), np.logaddexp(0, ratios[~labels])
+    return slope, intercept, float(np.mean([loss.mean() for loss in losses]))
+
+
+# The model
+
+
+class PairModel(NamedTuple):
+    """A two-covariance model of whitened vectors; without `ratios`, the cosine or a distance."""
+
+    normalize: bool
+    mean: FloatArray
+    whitening: FloatArray | None = None
+    axes: FloatArray | None = None
+    ratios: FloatArray | None = None
+
+    def coordinates(self, x: AnyArray) -> AnyArray:
+        """Return the coordinates of vectors on the axes, in their own type."""
+        x = unit_vectors(x) if self.normalize else x
+        if self.whitening is not None:
+            x = (x - self.mean).astype(x.dtype) @ self.whitening.T.astype(x.dtype)
+            x = unit_vectors(x) if self.normalize else x
+        return x if self.axes is None else np.asarray(x @ self.axes.T.astype(x.dtype))
+
+    def scores(self, x: AnyArray, pairs: IntArray, n_jobs: int | None = None) -> FloatArray:
+        """Return the scores of pairs of rows of `x`, before calibration."""
+        chunks = row_chunks(len(x), 48 * x.shape[1])
+        z = np.concatenate(list(map_chunks(lambda rows: self.coordinates(x[rows]), chunks, n_jobs)))
+        if self.ratios is not None:
+            return log_likelihood_ratio(z, pairs, self.ratios)
+        ones = np.ones(z.shape[1])
+        if self.normalize:  # the cosine
+            return pair_forms(z, pairs, ones, 0 * ones)
+        return pair_forms(z, pairs, 2 * ones, ones)  # minus the squared distance
+
+
+def fit_pair_models(
+    x: AnyArray,
+    groups: IntArray,
+    n_components: int | None,
+    normalize: bool,
+    candidates: Sequence[dict[str, Any]] = CANDIDATES,
+    n_jobs: int | None = None,
+) -> list[PairModel]:
+    """Fit candidates to vectors and their groups.
+
+    Vectors are scaled to unit length, centred, whitened by the shrunk covariance within entities
+    and scaled again. Then both covariances are estimated again.
+    """
+    plain = PairModel(normalize, np.zeros(x.shape[1]))
+    chunks = row_chunks(len(x), 24 * x.shape[1], budget=2**23)
+    sums = map_chunks(lambda rows: plain.coordinates(x[rows]).sum(axis=0, dtype=float), chunks)
+    mean = np.asarray(sum(sums) / len(x))
+    within, total, degrees = group_moments(x, groups, lambda v: plain.coordinates(v) - mean, n_jobs)
+    models = []
+    for params in candidates:
+        if params["model"] == "cosine":
+            leading = None
+            if n_components is not None:  # the leading axes of all vectors
+                leading = np.linalg.eigh(total + np.outer(mean, mean))[1].T[::-1][:n_components]
+            models.append(plain._replace(whitening=leading))
+            continue
+        factor = params["within_factor"]
+        shrunk = _shrunk(within, total, degrees, factor, 0.0)[0]
+        white = PairModel(normalize, mean, np.linalg.inv(np.linalg.cholesky(shrunk)))
+        # About zero, because whitened vectors are directions. A quarter of the covariance between
+        # entities is that of all vectors, for directions that few entities show.
+        moments = group_moments(x, groups, white.coordinates, n_jobs)
+        axes, ratios = discriminant_axes(*_shrunk(*moments, factor, 0.25))
+        models.append(white._replace(axes=axes[:n_components], ratios=ratios[:n_components]))
+    return models
+
+
+def _shrunk(
+    within: FloatArray, total: FloatArray, degrees: float, factor: float, between_shrinkage: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the shrunk covariances within and between entities."""
+    shrinkage = correlation_shrinkage(within / (np.trace(within) or 1.0), degrees)
+    return shrunk_covariances(within, total - within, shrinkage, factor, between_shrinkage)

@@ -9,13 +9,15 @@ probabilistic linear discriminant analysis. `EmbeddingAdapter` learns it from cl
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._parallel import row_chunks
+from genmetric._parallel import map_chunks, row_chunks
 from genmetric._text import import_optional
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import FLOATS, cast_finite, form_points
@@ -89,6 +91,36 @@ def two_covariances(stats: ClassStatistics) -> tuple[FloatArray, FloatArray, flo
     # Relative to its trace, because the shrinkage has fourth powers of the samples.
     size = float(np.trace(within)) or 1.0
     return within, (between - within) / n0, correlation_shrinkage(within / size, n - n_classes)
+
+
+def group_moments(
+    x: AnyArray, groups: IntArray, vectors: Callable[[AnyArray], AnyArray], n_jobs: int | None
+) -> tuple[FloatArray, FloatArray, float]:
+    """Return the covariance within groups, the second moments, and the former's freedom.
+
+    The moments are those of ``vectors(x)``, which is computed in blocks of whole groups.
+    """
+    codes = np.unique(groups, return_inverse=True)[1]
+    order = np.argsort(codes, kind="stable")
+    codes = codes[order]
+    starts = [rows.start for rows in row_chunks(len(x), 24 * x.shape[1], budget=2**23)]
+    edges = [*np.unique(np.searchsorted(codes, codes[starts])).tolist(), len(x)]
+
+    def of_block(edge: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
+        v = vectors(x[order[slice(*edge)]]).astype(float)
+        own = codes[slice(*edge)] - codes[edge[0]]
+        counts = np.bincount(own)
+        means = np.add.reduceat(v, np.cumsum(counts) - counts) / counts[:, None]
+        v -= means[own]
+        means *= np.sqrt(counts)[:, None]
+        return v.T @ v, means.T @ means
+
+    within, between = np.zeros((2, x.shape[1], x.shape[1]))
+    for w, b in map_chunks(of_block, list(pairwise(edges)), n_jobs):
+        within += w
+        between += b
+    degrees = float(len(x) - codes[-1] - 1)
+    return within / degrees, (within + between) / len(x), degrees
 
 
 def shrunk_covariances(
@@ -172,17 +204,17 @@ def log_likelihood_ratio(z: AnyArray, pairs: IntArray, ratios: FloatArray) -> Fl
     product = ratios / (1 + 2 * ratios)
     square = product * ratios / (2 * (1 + ratios))
     constant = float(np.sum(np.log1p(ratios) - np.log1p(2 * ratios) / 2))
+    return pair_forms(z, pairs, product, square) + constant
+
+
+def pair_forms(z: AnyArray, pairs: IntArray, product: FloatArray, square: FloatArray) -> FloatArray:
+    r"""Return :math:`\sum_i p_i a_i b_i - s_i (a_i^2 + b_i^2)` of pairs (a, b) of rows."""
     own = np.concatenate([z[rows] ** 2 @ square for rows in row_chunks(len(z), 24 * z.shape[1])])
-    return np.asarray(pair_products(z, pairs, product) - own[pairs].sum(axis=1) + constant)
-
-
-def pair_products(z: AnyArray, pairs: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the weighted inner products of pairs of rows, in chunks of pairs."""
     products = np.empty(len(pairs))
     for chunk in row_chunks(len(pairs), 32 * z.shape[1]):
         a, b = (z[pairs[chunk, side]].astype(float, copy=False) for side in (0, 1))
-        products[chunk] = (a * b) @ weights
-    return products
+        products[chunk] = (a * b) @ product
+    return np.asarray(products - own[pairs].sum(axis=1))
 
 
 class UnitVectorMapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
@@ -299,29 +331,27 @@ class UnitVectorMapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return tags
 
 
-def indexed_pairs(estimator: Any, pairs: Any) -> tuple[Any, IntArray]:
-    """Return vectors, and the two rows of each pair; a preprocessor looks up each vector once."""
+def indexed_pairs(estimator: Any, pairs: Any, *, all_vectors: bool = False) -> tuple[Any, IntArray]:
+    """Return vectors, and the two rows of each pair among them.
+
+    A preprocessor looks up each vector once. If it is an array and `all_vectors`, the vectors are
+    all of it.
+    """
     preprocessor = getattr(estimator, "preprocessor", None)
     if preprocessor is None or np.ndim(pairs) != 2:
         formed = np.asarray(form_points(pairs, None, estimator, per_tuple=2))
         return formed.reshape(-1, formed.shape[2]), np.arange(2 * len(formed)).reshape(-1, 2)
-    used, index = np.unique(check_indices(pairs, preprocessor), return_inverse=True)
-    rows = preprocessor(used) if callable(preprocessor) else np.asarray(preprocessor)[used]
-    return rows, index.reshape(-1, 2)
-
-
-def check_indices(pairs: Any, preprocessor: Any) -> AnyArray:
-    """Return pairs of indices; raise if they are not integers of samples of an array."""
     index = np.asarray(pairs)
-    if index.shape[1:] != (2,):
+    if index.shape[1] != 2:
         raise ValueError(f"Pairs of indices must have shape (n_pairs, 2); got {index.shape}.")
+    used, rows = np.unique(index, return_inverse=True)
     if callable(preprocessor):
-        return index
+        return preprocessor(used), rows.reshape(-1, 2)
     n_samples = len(preprocessor)
-    valid = index.dtype.kind in "iu" and index.size and 0 <= index.min() <= index.max() < n_samples
-    if not valid:
+    if index.dtype.kind not in "iu" or not index.size or used[0] < 0 or used[-1] >= n_samples:
         raise ValueError(
             f"Pairs of indices must be integers from 0 to {n_samples - 1}, since the preprocessor "
             f"has {n_samples} samples; got {reprlib.repr(index.tolist())}."
         )
-    return index
+    table = np.asarray(preprocessor)
+    return (table, index) if all_vectors else (table[used], rows.reshape(-1, 2))
