@@ -324,7 +324,6 @@ def test_threshold_in_fit():
 @pytest.mark.parametrize(
     "name",
     [
-        "check_do_not_raise_errors_in_init_or_set_param",
         "check_estimator_cloneable",
         "check_estimator_repr",
         "check_get_params_invariance",
