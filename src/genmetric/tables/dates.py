@@ -15,26 +15,14 @@ from genmetric._typing import AnyArray, FloatArray
 pd = import_optional("pandas", "cli")
 
 _TIMES = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
-_DAYS = (
-    *(
-        "%Y/%m/%d",
-        "%d.%m.%Y",
-        "%m/%d/%Y",
-        "%d/%m/%Y",
-        "%d-%m-%Y",
-        "%d.%m.%y",
-        "%m/%d/%y",
-        "%d/%m/%y",
-    ),
-    *("%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y"),
-)
+_DAYS = ["%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y"]
+_DAYS += ["%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d %b %Y", "%d %B %Y"]
+_DAYS += ["%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y"]
 
 #: Formats in order of preference. Where day and month leave a doubt the order decides: with points
 #: or dashes the day is first, with slashes the month.
-DATE_FORMATS = (
-    *("ISO8601", *(day + time for day in _DAYS for time in _TIMES), "%a %b %d %H:%M:%S %Y"),
-    *("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p", "%I %p"),
-)
+DATE_FORMATS = ["ISO8601", *(day + time for day in _DAYS for time in _TIMES)]
+DATE_FORMATS += ["%a %b %d %H:%M:%S %Y", "%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p", "%I %p"]
 WEEKDAYS = "weekday"
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ISO = re.compile(r"\d{4}-\d\d(-\d\d.*)?", re.DOTALL)

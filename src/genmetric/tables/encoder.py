@@ -319,7 +319,7 @@ def _learn(column: dict[str, Any], cells: Any) -> None:
             column["means"] = _encode(column, cells)[0].mean(axis=0).tolist()
         return
     block, bad = columns.to_numbers(cells, column)
-    texts = dict.fromkeys(_cell(cells, row) for row in np.flatnonzero(bad).tolist())
+    texts = dict.fromkeys(columns.cell_text(cells, row) for row in np.flatnonzero(bad).tolist())
     column.setdefault("ignored", list(texts)[:1000])
     known = np.isfinite(block)
     # A column that is empty in one fold of a cross-validation must stay a column.
@@ -355,23 +355,16 @@ def _category_words(column: dict[str, Any], cells: Any) -> columns.Words:
 
 def _message(frame: Any, column: dict[str, Any], cells: Any, bad: AnyArray) -> list[str]:
     """Return a sentence on cells that are not known; those of `fit` are not named again."""
-    found = {row: _cell(cells, row) for row in np.flatnonzero(bad).tolist()}
+    found = {row: columns.cell_text(cells, row) for row in np.flatnonzero(bad).tolist()}
     found = {row: text for row, text in found.items() if text not in column.get("ignored", ())}
     if not found:
         return []
-    expected = {"date": "a date", "boolean": "true or false", "category": "a known category"}
-    problem = columns.listed(found.values(), len(found), expected.get(column["kind"], "a number"))
+    problem = columns.listed(list(found.values()), columns.expected_cell(cells, column))
     effect = "treated as missing"
     if column["kind"] == "category":
         effect = "read as the mean" if column["first"] else "all features of the column are 0"
     place = f"{read.row_label(frame, next(iter(found)))}, column {column['name']!r}"
     return [f"{place}: {problem}; {effect}."]
-
-
-def _cell(cells: Any, row: int) -> str:
-    """Return one cell as text."""
-    is_text = isinstance(cells, columns.Words)
-    return str(cells.texts[cells.codes[row]] if is_text else cells[row])
 
 
 def _original(column: dict[str, Any], block: FloatArray) -> Any:
@@ -386,10 +379,10 @@ def _original(column: dict[str, Any], block: FloatArray) -> Any:
         return np.asarray(first > 0.5)
     if column.get("parts", [""])[0] == "days":
         return (first * 86400e6).astype("datetime64[us]")
-    if "scale" in column:
-        values = np.array(list(column["scale"].values()))
+    if "words" in column:
+        values = np.array(list(column["words"].values()))
         nearest = np.abs(block[:, :1] - values).argmin(axis=1)
-        answers = np.array(list(column["scale"]), dtype=object)
+        answers = np.array(list(column["words"]), dtype=object)
         return answers[nearest]
     return first if length == 1 else np.array([*block[:, :length].tolist(), None], object)[:-1]
 

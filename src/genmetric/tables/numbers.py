@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 #: Larger numbers are treated as missing: their squares, and products of covariances, overflow.
 LARGEST_NUMBER = 1e100
@@ -61,34 +64,33 @@ class NumberFormat:
     thousands: str = ""
     unit: str = ""
 
-    def parse(self, text: str) -> float | None:
-        """Return the number that a text stands for, or None if it is not in this format."""
+    def parse(self, text: str) -> float:
+        """Return the number that a text stands for, NaN if it is not in this format."""
         if self.decimal == "." and not self.unit and _SIMPLE.fullmatch(text):
             value = float(text)  # most cells, ten times as fast
-            return value if abs(value) <= LARGEST_NUMBER else None
+            return value if abs(value) <= LARGEST_NUMBER else math.nan
         cell = _CELL.fullmatch(text.replace("\u2212", "-"))
         if cell is None or bool(cell["open"]) != bool(cell["close"]):
-            return None
-        if _same_unit(cell["unit"] or "") != _same_unit(self.unit):
-            return None
+            return math.nan
         digits = cell["digits"].replace("’", "'")
-        if _digits(self.decimal, self.thousands).fullmatch(digits) is None:
-            return None
+        same_unit = _same_unit(cell["unit"] or "") == _same_unit(self.unit)
+        if not same_unit or _digits(self.decimal, self.thousands).fullmatch(digits) is None:
+            return math.nan
         for separator in _SPACES if self.thousands == " " else self.thousands:
             digits = digits.replace(separator, "")
         value = float(digits.replace(self.decimal, ".") + (cell["power"] or ""))
         negative = cell["open"] or "-" in (cell["sign"], cell["inner_sign"], cell["last_sign"])
         value = (-value if negative else value) / (100 if self.unit == "%" else 1)
-        return value if abs(value) <= LARGEST_NUMBER else None
+        return value if abs(value) <= LARGEST_NUMBER else math.nan
 
-    def parse_new(self, text: str) -> float | None:
+    def parse_new(self, text: str) -> float:
         """Return the number of a new cell, which may have thousands separators without doubt.
 
         In a column of decimal points a single comma without a point may be a decimal comma.
         """
         value = self.parse(text)
         doubtful = self.decimal == "." and "." not in text and text.count(",") == 1
-        if value is not None or self.thousands or doubtful:
+        if not math.isnan(value) or self.thousands or doubtful:
             return value
         return replace(self, thousands="," if self.decimal == "." else ".").parse(text)
 
@@ -144,57 +146,50 @@ def choose_format(
     reads the same cells as other numbers ("2,848" is 2848 or 2.848), if there is one. The numbers
     must share one unit, and most must be more than limits. Separators that are given are kept.
     """
-    counts = dict(list(counts.items())[:CELLS_TO_DECIDE])
-    total = sum(counts.values())
-    units = count_units(counts)
-    unit = ""
-    if units.total() >= NUMBER_FRACTION * total and len(set(map(_same_unit, units))) == 1:
+    texts, weights = list(counts)[:CELLS_TO_DECIDE], list(counts.values())[:CELLS_TO_DECIDE]
+    units, unit = count_units({text: counts[text] for text in texts}), ""
+    if units.total() >= NUMBER_FRACTION * sum(weights) and len(set(map(_same_unit, units))) == 1:
         unit = units.most_common(1)[0][0]
-    known = [f for f in FORMATS if decimal in (None, f.decimal)]
-    if thousands is not None:
-        points = "." if thousands == "," else ","
-        known = [f for f in known if f.thousands == thousands]
-        known = known or [NumberFormat(decimal or points, thousands)]
-    values = {f: [replace(f, unit=unit).parse(text) for text in counts] for f in known}
-    n_read = {
-        f: sum(n for n, value in zip(counts.values(), read, strict=True) if value is not None)
-        for f, read in values.items()
-    }
-    best = max(known, key=n_read.__getitem__)
-    n_limits = sum(n for text, n in counts.items() if is_limit(text))
+    known = [
+        f for f in FORMATS if decimal in (None, f.decimal) and thousands in (None, f.thousands)
+    ]
+    known = known or [NumberFormat(decimal or ("." if thousands == "," else ","), thousands or "")]
+    known = [replace(f, unit=unit) for f in known]
+    values = np.array([[f.parse(text) for text in texts] for f in known])
+    is_read = np.isfinite(values)
+    n_read = is_read @ weights
+    best = int(n_read.argmax())
+    n_limits = sum(counts[text] for text in texts if is_limit(text))
     if 2 * n_limits > n_read[best]:
         return PLAIN, 0, None
     doubt = [
         f
-        for f in known
-        if values[f] != values[best]
-        and [v is None for v in values[f]] == [v is None for v in values[best]]
+        for f, read, numbers in zip(known, is_read, values, strict=True)
+        if (read == is_read[best]).all() and (numbers != values[best])[read].any()
     ]
-    other = replace(doubt[0], unit=unit) if doubt else None
-    return replace(best, unit=unit), n_read[best], other
+    return known[best], int(n_read[best]), doubt[0] if doubt else None
 
 
-def parse_pair(text: str) -> tuple[float, float] | None:
+def parse_pair(text: str) -> tuple[float, float]:
     """Return the two numbers of a cell such as "120/80"."""
     cell = _PAIR.fullmatch(text)
-    return None if cell is None else (_simple(cell[1]), _simple(cell[2]))
+    return (_simple(cell[1]), _simple(cell[2])) if cell else (math.nan, math.nan)
 
 
-def parse_range(text: str) -> float | None:
+def parse_range(text: str) -> float:
     """Return the middle of a range such as "18-25", or the limit of "65+" and "under 18"."""
-    cell = _RANGE.fullmatch(text)
-    if cell is not None:
+    if cell := _RANGE.fullmatch(text):
         low, high = _simple(cell[1]), _simple(cell[2])
-        return (low + high) / 2 if low < high else None
+        return (low + high) / 2 if low < high else math.nan
     cell = _OPEN_RANGE.fullmatch(text)
-    return PLAIN.parse(text) if cell is None else _simple(cell[1] or cell[2])
+    return _simple(cell[1] or cell[2]) if cell else PLAIN.parse(text)
 
 
-def parse_duration(text: str) -> float | None:
+def parse_duration(text: str) -> float:
     """Return the seconds of a duration such as "1h 30min" or "26:05:00"."""
     cell = _DURATION.fullmatch(text)
     if cell is None:
-        return None
+        return math.nan
     parts = [float(part or 0) for part in (cell.groups()[4:] if cell[6] else cell.groups()[:4])]
     return sum(part * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=True))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import codecs
 import csv
-import functools
 import io
 import json
 import os
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,8 +21,8 @@ import numpy as np
 
 from genmetric._text import did_you_mean, import_optional, readable_bytes
 from genmetric.tables import TableError
-from genmetric.tables.columns import MAX_TEXT_LENGTH, MISSING_WORDS, as_text
-from genmetric.tables.numbers import PLAIN
+from genmetric.tables.columns import MISSING_WORDS, as_text
+from genmetric.tables.numbers import is_plain
 
 pd = import_optional("pandas", "cli")
 pa = import_optional("pyarrow", "cli")
@@ -46,6 +46,7 @@ _KINDS = {
     b"BZh": "bz2",
     b"\x28\xb5\x2f\xfd": "zstd",
 }
+_COMPRESSIONS = ("gzip", "bz2", "zstd")
 
 
 def read_table(
@@ -125,10 +126,7 @@ def read_table(
         if sample is not None and len(keys) > 2 * sample:
             held = held * sample // len(keys)
             parts, keys = _smallest(parts, keys, sample)
-        if held > table.max_bytes:
-            size = readable_bytes(table.max_bytes)
-            advice = "Read it in batches (fit --stream) or fewer rows."
-            raise table.error(f"the cells take more than {size}. {advice}")
+        table.check_bytes(held)
     parts, keys = _smallest(parts, keys, n_rows if sample is None else sample)
     if len(keys) < n_rows:
         table.note(f"a random sample of {len(keys)} of {n_rows} rows is used.")
@@ -227,7 +225,7 @@ class _Table:
 
     def __post_init__(self) -> None:
         self.attrs: dict[str, Any] = {"notes": []}
-        self.is_csv, self.n_quotes = False, 0
+        self.is_csv = False
         is_path = isinstance(self.source, (str, os.PathLike))
         self.label = str(self.source) if is_path else "the table"
         if hasattr(self.source, "read"):
@@ -237,49 +235,45 @@ class _Table:
         if is_path and not Path(self.source).is_file():
             what = "not a regular file" if Path(self.source).exists() else "no such file"
             raise self.error(f"{what}. Check the name and the folder.")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise TableError(f"The delimiter must be one character; got {self.delimiter!r}.")
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+            except LookupError:
+                advice = "Try cp1252 (--encoding)."
+                raise TableError(f"There is no encoding {self.encoding!r}. {advice}") from None
 
     def error(self, text: str) -> TableError:
         """Return an error that names the file."""
         return TableError(f"{self.label}: {text}")
 
     def note(self, text: str) -> None:
-        """Add a note, once."""
-        if text not in self.attrs["notes"]:
-            self.attrs["notes"].append(text)
+        """Add a note."""
+        self.attrs["notes"].append(text)
+
+    def check_bytes(self, n_bytes: int) -> None:
+        """Raise if cells take too many bytes."""
+        if n_bytes > self.max_bytes:
+            advice = "Read it in batches (fit --stream) or fewer rows."
+            size = readable_bytes(self.max_bytes)
+            raise self.error(f"the cells take more than {size}. {advice}")
 
     def frames(self, columns: Sequence[str] | None) -> Iterator[tuple[Any, int]]:
-        """Yield frames and their bytes."""
-        with self._reading("this"), self._open() as stream:
-            first = stream.read(64)
-        if not first:
-            raise self.error("the file is empty.")
-        kind = next((k for magic, k in _KINDS.items() if first.startswith(magic)), None)
-        readers = {"Parquet": self._parquet, "Arrow": self._arrow, "Excel": self._excel}
-        n_rows = 0
-        with self._reading(kind or "text"):
-            for frame, n_bytes in readers[kind]() if kind in readers else self._text(kind):
+        """Yield frames and their bytes; any error of a reader becomes one line."""
+        n_rows, kind = 0, "text"
+        try:
+            with self._open() as stream:
+                first = stream.read(8)
+            kind = next((k for magic, k in _KINDS.items() if first.startswith(magic)), "text")
+            reader = {"Excel": self._excel, "Parquet": self._arrow, "Arrow": self._arrow}.get(kind)
+            for frame, n_bytes in (reader or self._text)(kind):
                 n_rows += len(frame)
                 for name in columns or ():
                     if name not in frame.columns:
                         near = did_you_mean(name, frame.columns)
                         raise self.error(f"there is no column {name!r}. {near}")
                 yield frame if columns is None else frame[list(columns)], n_bytes
-        if n_rows == 0:
-            raise self.error("the file has a header but no data rows.")
-
-    def _open(self, compression: str | None = None, encoding: str = "utf-8") -> Any:
-        """Open the source from its beginning, text as UTF-8."""
-        source = self.source
-        file = io.BytesIO(source) if isinstance(source, bytes) else os.fspath(source)
-        stream = pa.input_stream(file, compression=compression)
-        is_utf8 = encoding == "utf-8"
-        return stream if is_utf8 else pa.transcoding_input_stream(stream, encoding, "utf-8")
-
-    @contextmanager
-    def _reading(self, kind: str) -> Iterator[None]:
-        """Turn any error of a reader into one line."""
-        try:
-            yield
         except (TableError, ImportError):
             raise
         except Exception as error:  # readers raise errors of every kind
@@ -291,65 +285,51 @@ class _Table:
                 text = f"a line is longer than {BLOCK_BYTES >> 20} MB"
                 advice = "Is a quote not closed, or the delimiter another one (--delimiter)?"
             raise self.error(f"corrupted {kind} file ({text}). {advice}") from error
+        if n_rows == 0:
+            raise self.error("the file has a header but no data rows.")
 
-    def _parquet(self) -> Iterator[tuple[Any, int]]:
+    def _open(self, kind: str = "") -> Any:
+        """Open the source from its beginning."""
+        is_bytes = isinstance(self.source, bytes)
+        file = io.BytesIO(self.source) if is_bytes else os.fspath(self.source)
+        return pa.input_stream(file, compression=kind if kind in _COMPRESSIONS else None)
+
+    def _arrow(self, kind: str) -> Iterator[tuple[Any, int]]:
+        """Read Parquet or Arrow; columns of types that cannot be features are empty."""
         parquet = import_optional("pyarrow.parquet", "cli")
         with self._open() as stream:
-            schema = parquet.read_schema(stream)
-            # A long text that repeats is decoded once.
-            texts = [field.name for field in schema if _is_string(field.type)]
-            file = parquet.ParquetFile(stream, read_dictionary=texts)
-            allowed = [schema.names[j] for j in self._allowed(schema)]
-            n_rows = max(1, min(16384, BLOCK_BYTES // (16 * len(schema))))
-            yield from self._arrow_frames(file.iter_batches(n_rows, columns=allowed), schema.names)
+            is_parquet = kind == "Parquet"
+            schema = parquet.read_schema(stream) if is_parquet else pa.ipc.open_file(stream).schema
+            if len(set(schema.names)) < len(schema):
+                raise self.error("several columns have the same name. Rename them.")
+            allowed = [j for j, field in enumerate(schema) if _is_allowed(field.type)]
+            for field in (schema[j] for j in range(len(schema)) if j not in set(allowed)):
+                self.note(f"column {field.name!r} of type {str(field.type)[:40]} is not read.")
+            if not allowed:
+                raise self.error("no column has numbers, text, dates or lists of numbers.")
+            if is_parquet:
+                # A long text that repeats is decoded once.
+                texts = [field.name for field in schema if _is_string(field.type)]
+                file = parquet.ParquetFile(stream, read_dictionary=texts)
+                n_rows = max(1, min(16384, BLOCK_BYTES // (16 * len(schema))))
+                batches = file.iter_batches(n_rows, columns=[schema.names[j] for j in allowed])
+            else:
+                options = pa.ipc.IpcReadOptions(included_fields=allowed)
+                file = pa.ipc.open_file(stream, options=options)
+                batches = (file.get_batch(i) for i in range(file.num_record_batches))
+            row = 0
+            for batch in batches:
+                batch.validate(full=True)
+                n_bytes = sum(map(_decoded_bytes, batch.columns))
+                self.check_bytes(n_bytes)
+                plain = [_decoded(column) for column in batch.columns]
+                frame = pa.table(plain, names=batch.schema.names).to_pandas(date_as_object=False)
+                frame = frame.reindex(columns=schema.names)
+                frame.index = pd.RangeIndex(row, row + len(frame))
+                row += len(frame)
+                yield frame, n_bytes
 
-    def _arrow(self) -> Iterator[tuple[Any, int]]:
-        with self._open() as stream:
-            schema = pa.ipc.open_file(stream).schema
-            options = pa.ipc.IpcReadOptions(included_fields=self._allowed(schema))
-            file = pa.ipc.open_file(stream, options=options)
-            batches = (file.get_batch(i) for i in range(file.num_record_batches))
-            yield from self._arrow_frames(batches, schema.names)
-
-    def _allowed(self, schema: Any) -> list[int]:
-        """Return the columns of an Arrow schema that can be features; others are empty."""
-        if len(set(schema.names)) < len(schema):
-            raise self.error("several columns have the same name. Rename them.")
-        allowed = [j for j, field in enumerate(schema) if _is_allowed(field.type)]
-        for j in sorted(set(range(len(schema))) - set(allowed)):
-            kind = str(schema.types[j])[:40]
-            self.note(f"column {schema.names[j]!r} of type {kind} is not read.")
-        if not allowed:
-            raise self.error("no column has numbers, text, dates or lists of numbers.")
-        return allowed
-
-    def _arrow_frames(self, batches: Any, names: list[str]) -> Iterator[tuple[Any, int]]:
-        """Yield the rows of Arrow batches; columns that are not read are empty."""
-        row = 0
-        for batch in batches:
-            batch.validate(full=True)
-            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-            empty = pa.nulls(batch.num_rows)
-            table = pa.table({n: self._short_texts(n, columns.get(n, empty)) for n in names})
-            frame = table.to_pandas(date_as_object=False, ignore_metadata=True)
-            frame.index = pd.RangeIndex(row, row + len(frame))
-            row += len(frame)
-            yield frame, table.nbytes
-
-    def _short_texts(self, name: str, column: Any) -> Any:
-        """Return a column without texts that are too long to be values; they may repeat."""
-        if pa.types.is_dictionary(column.type):
-            words = self._short_texts(name, column.dictionary)
-            return pa.DictionaryArray.from_arrays(column.indices, words).cast(words.type)
-        if _is_string(column.type):
-            long = pc.greater(pc.binary_length(column), 4 * MAX_TEXT_LENGTH)
-            if pc.any(long).as_py():
-                limit = f"texts of more than {MAX_TEXT_LENGTH} characters"
-                self.note(f"column {name!r}: {limit} are not read.")
-                return pc.if_else(long, pa.scalar(None, column.type), column)
-        return column
-
-    def _excel(self) -> Iterator[tuple[Any, int]]:
+    def _excel(self, _kind: str) -> Iterator[tuple[Any, int]]:
         """Read a sheet cell by cell: faster readers allocate all cells up to the last one."""
         openpyxl = import_optional("openpyxl", "cli,excel")
         with self._open() as stream:
@@ -357,17 +337,16 @@ class _Table:
         n_bytes = sum(member.file_size for member in zipfile.ZipFile(data).infolist())
         if n_bytes > self.max_bytes // 8:
             raise self.error("the workbook is too large. Save the table as Parquet or CSV.")
-        book = openpyxl.load_workbook(data, read_only=True, data_only=True)
-        names = [sheet.title for sheet in book.worksheets]
-        places = {str(j + 1): j for j in range(len(names))}
-        places |= {name: j for j, name in enumerate(names)}
-        chosen = places.get(str(self.sheet), 0)
-        if self.sheet is not None and str(self.sheet) not in places:
-            listed = ", ".join(map(repr, names))
-            raise self.error(f"there is no sheet {self.sheet!r}. The sheets are {listed}.")
-        for sheet in book.worksheets[chosen:]:
+        sheets = openpyxl.load_workbook(data, read_only=True, data_only=True).worksheets
+        names = [sheet.title for sheet in sheets]
+        chosen = [s for j, s in enumerate(sheets) if str(self.sheet) in (s.title, str(j + 1))]
+        if self.sheet is not None and not chosen:
+            shown = ", ".join(map(repr, names))
+            raise self.error(f"there is no sheet {self.sheet!r}. The sheets are {shown}.")
+        rows: dict[int, list[Any]] = {}
+        for sheet in chosen[:1] or sheets:
             rows, n_bytes = self._sheet_rows(sheet)
-            if len(rows) > 1 or self.sheet is not None:
+            if len(rows) > 1:
                 break
         if len(rows) < 2:
             raise self.error("no sheet has a header and data rows.")
@@ -396,51 +375,32 @@ class _Table:
                 raise self.error("the sheet is too large. Save it as Parquet or CSV.")
         return {i: [*row, *[None] * (width - len(row))] for i, row in rows.items()}, n_bytes
 
-    def _text(self, compression: str | None) -> Iterator[tuple[Any, int]]:
+    def _text(self, kind: str) -> Iterator[tuple[Any, int]]:
         """Read CSV or JSON lines."""
-        encoding = self._find_encoding(compression)
-        with self._open(compression, encoding) as stream:
+        with pa.TransformInputStream(self._open(kind), _Utf8(self.encoding)) as stream:
             data = stream.read(BLOCK_BYTES)
         if len(data) == BLOCK_BYTES:
             data = data[: data.rfind(b"\n") + 1] or data  # whole lines
-        head = data.decode("utf-8", "ignore").removeprefix("\ufeff")
-        head = head.replace("\r\n", "\n").replace("\r", "\n")
+        head = data.decode("utf-8", "ignore").replace("\r\n", "\n").replace("\r", "\n")
         if not head:
             raise self.error("the file is empty.")
         if "\0" in head:
             raise self.error(
                 "not CSV, JSON lines, Parquet, Arrow or .xlsx. Save it as one of these."
             )
-        with self._open(compression, encoding) as stream:
-            is_json = head.lstrip().startswith("{")
-            yield from self._json_lines(stream) if is_json else self._csv(stream, head)
-
-    def _find_encoding(self, compression: str | None) -> str:
-        """Return the encoding of a text file; bytes that are not UTF-8 are Windows-1252."""
-        if self.encoding is not None:
-            with suppress(LookupError):
-                return codecs.lookup(self.encoding).name
-            raise TableError(f"There is no encoding {self.encoding!r}. Try cp1252 (--encoding).")
-        decoder, is_ascii = codecs.getincrementaldecoder("utf-8")(), True
-        with self._open(compression) as stream:
-            block = b" "
-            while block:
-                block = stream.read(1 << 20)
-                if is_ascii and block.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    return "utf-16"
-                self.n_quotes += block.count(b'"')
-                try:
-                    is_ascii = decoder.decode(block, final=not block).isascii() and is_ascii
-                except UnicodeDecodeError:
-                    mixed = not is_ascii or len(block.decode("utf-8", _CP1252)) < len(block)
-                    how = "mixes UTF-8 and" if mixed else "is not UTF-8 and is read as"
-                    self.note(f"the text {how} cp1252 (--encoding).")
-                    return _CP1252
-        return "utf-8"
+        text = _Utf8(self.encoding)
+        with pa.TransformInputStream(self._open(kind), text) as stream:
+            if head.lstrip().startswith("{"):
+                yield from self._json_lines(stream)
+            else:
+                yield from self._csv(stream, head, text)
+        if text.n_replaced:
+            how = "mixes UTF-8 and" if text.n_beyond_ascii else "is not UTF-8 and is read as"
+            self.note(f"the text {how} cp1252 (--encoding).")
 
     def _json_lines(self, stream: Any) -> Iterator[tuple[Any, int]]:
         self.attrs["first_line"] = 1
-        file = io.TextIOWrapper(stream, encoding="utf-8-sig")
+        file = io.TextIOWrapper(stream, encoding="utf-8")
         records: dict[int, Any] = {}
         size = 0
         for i, line in enumerate(iter(lambda: file.readline(16 * BLOCK_BYTES), "")):
@@ -465,7 +425,7 @@ class _Table:
         columns = {n: [record.get(n) for record in records.values()] for n in names}
         return pd.DataFrame(columns, list(records), dtype=object).infer_objects()
 
-    def _csv(self, stream: Any, head: str) -> Iterator[tuple[Any, int]]:
+    def _csv(self, stream: Any, head: str, text: _Utf8) -> Iterator[tuple[Any, int]]:
         lines = head.split("\n")
         is_comment = [not x.strip() or x.lstrip().startswith(("#", "%", "//")) for x in lines]
         n_comments = is_comment.index(False) if False in is_comment else len(lines)
@@ -473,8 +433,6 @@ class _Table:
         if not body:
             raise self.error("the file has no lines with data.")
         self.is_csv, self.delimiter = True, self.delimiter or _sniff_delimiter(body)
-        if len(self.delimiter) != 1:
-            raise TableError(f"The delimiter must be one character; got {self.delimiter!r}.")
         rows = _cells(body, self.delimiter, HEAD_LINES)
         names, n_skipped = self._names(rows, sum(bool(x.strip()) for x in lines[:n_comments]))
         skip = n_comments + (rows[n_skipped - 1][0] if n_skipped else 0)
@@ -495,7 +453,7 @@ class _Table:
             last = str(frame.iloc[-1, -1]) if len(frame) else ""
             frame.columns, frame.index = names, pd.Index(places)
             yield frame[frame.notna().any(axis=1)], table.nbytes
-        if self.n_quotes % 2 and "\n" in last:
+        if text.n_quotes % 2 and "\n" in last:
             raise self.error("a quote is not closed; the last cell has several lines.")
         if bad:
             self.note(f"{_ragged(bad)}; skipped (rows: {len(bad)}).")
@@ -525,9 +483,9 @@ class _Table:
             verb = "line above the header is" if skipped == 1 else "lines above the header are"
             self.note(f"{skipped} {verb} skipped.")
         header = [name.strip() for name in lines[start][1]]
-        if 2 * sum(PLAIN.parse(name) is not None for name in header) > len(header):
+        if 2 * sum(is_plain(name) for name in header) > len(header):
             shown = ", ".join(header[:3])
-            self.note(f"the header looks like data ({shown}); is there no header (--header no)?")
+            self.note(f"the header looks like data ({shown}); is there no header (--no-header)?")
         rows = [cells for _, cells in lines[start + 1 :]]
         if rows and all(len(row) == len(header) + 1 for row in rows):
             named = any(row[-1].strip() for row in rows)
@@ -542,29 +500,43 @@ class _Table:
         return names, start + 1
 
 
+class _Utf8:
+    """Turns the blocks of a text file into UTF-8; bytes that are not UTF-8 are Windows-1252."""
+
+    def __init__(self, encoding: str | None) -> None:
+        self.encoding = encoding
+        self.decoder: Any = None
+        self.n_quotes = self.n_replaced = self.n_beyond_ascii = 0
+
+    def __call__(self, block: bytes) -> bytes:
+        block = bytes(block)
+        if self.decoder is None:
+            is_utf16 = block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            encoding = self.encoding or ("utf-16" if is_utf16 else "utf-8-sig")
+            errors = "strict" if self.encoding or is_utf16 else "surrogateescape"
+            self.decoder = codecs.getincrementaldecoder(encoding)(errors)
+        text = self.decoder.decode(block, final=not block)
+        self.n_quotes += text.count('"')
+        if text.isascii():
+            return text.encode()
+        known, n_replaced = _NOT_UTF8.subn("", text)
+        self.n_replaced += n_replaced
+        self.n_beyond_ascii += not known.isascii()
+        return _NOT_UTF8.sub(_cp1252, text).encode() if n_replaced else text.encode()
+
+
+#: What bytes that are not UTF-8 become in a text.
+_NOT_UTF8 = re.compile("[\udc80-\udcff]+")
+
+
+def _cp1252(match: re.Match[str]) -> str:
+    return match[0].encode("utf-8", "surrogateescape").decode("cp1252", "replace")
+
+
 def _ragged(bad: list[Any]) -> str:
     """Say what is wrong with the first row that has a wrong number of cells."""
     n_found, n_expected = bad[0].actual_columns, bad[0].expected_columns
     return f"line {bad[0].number} has {n_found} cells, the header has {n_expected}"
-
-
-def _find_codec(name: str) -> codecs.CodecInfo | None:
-    """Return the codec of UTF-8 in which other bytes are Windows-1252."""
-    if name != _CP1252:
-        return None
-    utf8 = codecs.lookup("utf-8")
-    decoder: Any = functools.partial(codecs.getincrementaldecoder("utf-8"), _CP1252)
-    return codecs.CodecInfo(utf8.encode, utf8.decode, incrementaldecoder=decoder, name=name)
-
-
-def _cp1252(error: Any) -> tuple[str, int]:
-    """Decode bytes that are not UTF-8 as Windows-1252."""
-    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
-
-
-_CP1252 = "genmetric_utf8_or_cp1252"
-codecs.register(_find_codec)
-codecs.register_error(_CP1252, _cp1252)
 
 
 def _is_string(kind: Any) -> bool:
@@ -581,6 +553,19 @@ def _is_allowed(kind: Any) -> bool:
         return _is_string(kind.value_type)
     checks = ("integer", "floating", "boolean", "temporal", "decimal")
     return _is_string(kind) or any(getattr(types, f"is_{name}")(kind) for name in checks)
+
+
+def _decoded_bytes(column: Any) -> int:
+    """Return the bytes of an Arrow column, each text of a dictionary as often as it occurs."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    lengths = pc.binary_length(column.dictionary).take(column.indices)
+    return int(pc.sum(lengths).as_py() or 0)
+
+
+def _decoded(column: Any) -> Any:
+    """Return an Arrow column without a dictionary."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _trimmed(column: Any) -> Any:
