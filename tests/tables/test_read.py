@@ -95,9 +95,6 @@ def test_formats_of_files(tmp_path):
             assert [list(v) for v in found["e"]] == [[1.0, 2.0], [3.0, 4.0]], path
             if hasattr(source, "close"):
                 source.close()
-        assert read_table(path, columns=["c", "a"]).columns.tolist() == ["c", "a"]
-        with pytest.raises(TableError, match=r"there is no column 'A'. Did you mean 'a'\?"):
-            read_table(path, columns=["A"])
 
 
 def test_excel(tmp_path):
@@ -147,6 +144,10 @@ def test_headers():
     assert frame.columns.tolist() == ["column_1", "column_2", "column_3", "column_4"]
     assert frame["column_1"].tolist() == [5.1, 4.9]
     assert row_label(frame, 1) == "line 2"
+    for header, name in (("#,b", "#"), ("# a,b", "a")):
+        frame = read(f"# made by a machine, on Monday\n{header}\n1,u\n2,v\n")
+        assert frame.columns.tolist() == [name, "b"]
+    assert read("# made by a machine, on Monday\na,b\n1,u\n").columns.tolist() == ["a", "b"]
     first = read("Sales,,\na,b,y\n1,2,u\n1,2,u\n", header=True)
     assert first.columns.tolist()[0] == "Sales"
 
@@ -308,7 +309,6 @@ def test_batches_are_the_table(tmp_path, kind):
     assert whole["a"].astype(float).tolist() == frame["a"].tolist()
     assert whole["zip"].tolist() == frame["zip"].tolist()
     assert np.diff(whole.index).tolist() == [1] * (n - 1)
-    assert next(iter(read_batches(path, columns=["zip"]))).columns.tolist() == ["zip"]
     # An encoder that was fitted on the whole table reads the text of batches in the same way.
     encoder = TableEncoder(as_category=["zip"]).fit(read_table(path))
     parts = [encoder.transform(batch) for batch in batches]
@@ -364,14 +364,12 @@ def test_paths_and_options_that_are_wrong(tmp_path):
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_limits_of_rows_and_bytes():
+def test_limit_of_bytes():
     bomb = gzip.compress(b"a,b,y\n" + b"1,2,u\n" * 200_000, mtime=0)
     assert len(bomb) < 10_000
     with pytest.raises(TableError, match=r"the cells take more than 1\.05 MB\. Read it in batches"):
         read(bomb, max_bytes=1 << 20)
     assert len(read(bomb, max_bytes=1 << 20, sample=1000)) == 1000
-    with pytest.raises(TableError, match="more than 1000 rows"):
-        read(bomb, max_rows=1000)
 
 
 def test_many_columns_are_read_in_linear_time():
@@ -395,7 +393,7 @@ def test_long_texts_that_repeat_are_counted_before_they_are_decoded(tmp_path):
     parquet.write_table(table, tmp_path / "t.parquet")
     for path in tmp_path.iterdir():
         assert path.stat().st_size < 1 << 20
-        with pytest.raises(TableError, match="the cells take more than 2.15 GB"):
+        with pytest.raises(TableError, match=r"the cells take more than 2\.15 GB"):
             read_table(path)
 
 

@@ -143,7 +143,7 @@ def cell_text(cells: Any, row: int) -> str:
 
 def is_missing(cells: Any) -> AnyArray:
     """Return which cells are missing; lists are not."""
-    return cells.codes < 0 if isinstance(cells, Words) else np.asarray(pd.isna(cells))
+    return np.asarray(cells.codes < 0 if isinstance(cells, Words) else pd.isna(cells))
 
 
 def read_texts(texts: list[str], how: dict[str, Any]) -> FloatArray:
@@ -274,7 +274,9 @@ class Decider:
         missing = is_missing(cells)
         if missing.all():
             return left_out(name, "is empty")
-        how = {"kind": "category"} if asked == "category" else self._how(name, cells, bool(asked))
+        how: dict[str, Any] = {"kind": "category"}
+        if asked != "category":
+            how = self._how(name, cells, bool(asked))
         if how["kind"] == "left out":
             return left_out(name, how["reason"])
         constant = not asked and not missing.any()
@@ -283,11 +285,11 @@ class Decider:
             if constant and len(words.texts) == 1:
                 return left_out(name, f"is constant, {words.texts[0][:30]!r}")
             how = self._category(name, words, asked=bool(asked))
-            how["numeric"] = not isinstance(cells, Words)
+            how |= {"numeric": not isinstance(cells, Words)}
         else:
             numbers, bad = to_numbers(cells, how)
             self._note_cells(name, cells, bad, how)
-            missing = np.isnan(numbers).any(axis=1)
+            missing = np.asarray(np.isnan(numbers).any(axis=1))
             if missing.all():
                 return left_out(name, "is empty")
             if constant and (numbers == numbers[0]).all():

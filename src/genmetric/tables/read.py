@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from genmetric._text import did_you_mean, import_optional, readable_bytes
+from genmetric._text import import_optional, readable_bytes
 from genmetric.tables import TableError
 from genmetric.tables.columns import MISSING_WORDS, as_text
 from genmetric.tables.numbers import is_plain
@@ -52,12 +52,10 @@ _COMPRESSIONS = ("gzip", "bz2", "zstd")
 def read_table(
     source: Any,
     *,
-    columns: Sequence[str] | None = None,
     sample: int | None = None,
     random_state: int = 0,
     decimal: str | None = None,
     thousands: str | None = None,
-    max_rows: int | None = None,
     **options: Any,
 ) -> Any:
     r"""Read a file with a table.
@@ -69,8 +67,6 @@ def read_table(
     ----------
     source : path, bytes or binary file
         The table. A binary file is read to its end.
-    columns : sequence of str, default=None
-        Columns to read; None reads all.
     sample : int, default=None
         Number of rows to draw at random while reading, in the order of the file. None reads all.
     random_state : int, default=0
@@ -78,8 +74,6 @@ def read_table(
     decimal, thousands : str, default=None
         If one is given, numbers in text files stay text for
         :class:`~genmetric.tables.TableEncoder`, which knows how to read them.
-    max_rows : int, default=None
-        Error if the table has more rows; None does not limit them.
     **options : dict
         How the file is written, and its limit:
 
@@ -117,12 +111,10 @@ def read_table(
     parts: list[Any] = []
     keys = np.empty(0)
     n_rows = held = 0
-    for frame, n_bytes in table.frames(columns):
+    for frame, n_bytes in table.frames():
         n_rows, held = n_rows + len(frame), held + n_bytes
         parts.append(frame)
         keys = np.append(keys, rng.random(len(frame)))
-        if max_rows is not None and n_rows > max_rows:
-            raise table.error(f"more than {max_rows} rows. Read a sample of them.")
         if sample is not None and len(keys) > 2 * sample:
             held = held * sample // len(keys)
             parts, keys = _smallest(parts, keys, sample)
@@ -146,13 +138,7 @@ def _smallest(parts: list[Any], keys: Any, n: int) -> tuple[list[Any], Any]:
     return [frame.iloc[chosen]], keys[chosen]
 
 
-def read_batches(
-    source: Any,
-    batch_rows: int = 50_000,
-    *,
-    columns: Sequence[str] | None = None,
-    **options: Any,
-) -> Iterator[Any]:
+def read_batches(source: Any, batch_rows: int = 50_000, **options: Any) -> Iterator[Any]:
     r"""Read a table in batches, in bounded memory.
 
     Parameters
@@ -161,8 +147,6 @@ def read_batches(
         The table; see :func:`read_table`.
     batch_rows : int, default=50_000
         Most rows per batch.
-    columns : sequence of str, default=None
-        Columns to read; None reads all.
     **options : dict
         See :func:`read_table`; `max_bytes` limits Excel files only, which are not read in parts.
 
@@ -179,7 +163,7 @@ def read_batches(
     [2, 1]
     """
     table = _Table(source, **options)
-    for whole, _ in table.frames(columns):
+    for whole, _ in table.frames():
         for start in range(0, len(whole), batch_rows):
             frame = whole.iloc[start : start + batch_rows]
             frame.attrs = table.attrs
@@ -225,7 +209,9 @@ class _Table:
 
     def __post_init__(self) -> None:
         self.attrs: dict[str, Any] = {"notes": []}
-        self.is_csv = False
+        self.is_csv, self.last_cell = False, ""
+        self.sheet_rows: list[int] = []
+        self.text = _Utf8(self.encoding)
         is_path = isinstance(self.source, (str, os.PathLike))
         self.label = str(self.source) if is_path else "the table"
         if hasattr(self.source, "read"):
@@ -259,7 +245,7 @@ class _Table:
             size = readable_bytes(self.max_bytes)
             raise self.error(f"the cells take more than {size}. {advice}")
 
-    def frames(self, columns: Sequence[str] | None) -> Iterator[tuple[Any, int]]:
+    def frames(self) -> Iterator[tuple[Any, int]]:
         """Yield frames and their bytes; any error of a reader becomes one line."""
         n_rows, kind = 0, "text"
         try:
@@ -269,11 +255,7 @@ class _Table:
             reader = {"Excel": self._excel, "Parquet": self._arrow, "Arrow": self._arrow}.get(kind)
             for frame, n_bytes in (reader or self._text)(kind):
                 n_rows += len(frame)
-                for name in columns or ():
-                    if name not in frame.columns:
-                        near = did_you_mean(name, frame.columns)
-                        raise self.error(f"there is no column {name!r}. {near}")
-                yield frame if columns is None else frame[list(columns)], n_bytes
+                yield frame, n_bytes
         except (TableError, ImportError):
             raise
         except Exception as error:  # readers raise errors of every kind
@@ -338,62 +320,58 @@ class _Table:
         if n_bytes > self.max_bytes // 8:
             raise self.error("the workbook is too large. Save the table as Parquet or CSV.")
         sheets = openpyxl.load_workbook(data, read_only=True, data_only=True).worksheets
-        names = [sheet.title for sheet in sheets]
         chosen = [s for j, s in enumerate(sheets) if str(self.sheet) in (s.title, str(j + 1))]
         if self.sheet is not None and not chosen:
-            shown = ", ".join(map(repr, names))
+            shown = ", ".join(repr(sheet.title) for sheet in sheets)
             raise self.error(f"there is no sheet {self.sheet!r}. The sheets are {shown}.")
-        rows: dict[int, list[Any]] = {}
         for sheet in chosen[:1] or sheets:
-            rows, n_bytes = self._sheet_rows(sheet)
-            if len(rows) > 1:
+            text = self._sheet_text(sheet)
+            if text.strip().count(b"\n") > 0:
                 break
-        if len(rows) < 2:
+        else:
             raise self.error("no sheet has a header and data rows.")
-        if len(names) > 1:
-            self.note(f"sheet {sheet.title!r} of {len(names)} is read (--sheet).")
-        head = dict(islice(rows.items(), HEAD_LINES))
-        texts = [["" if cell is None else as_text(cell) for cell in row] for row in head.values()]
-        header, n_skipped = self._names(list(zip(head, texts, strict=True)))
-        body = dict(islice(rows.items(), n_skipped, None))
-        frame = pd.DataFrame(list(body.values()), list(body), header, dtype=object)
-        self.attrs["first_line"] = 1
-        yield frame.infer_objects(), n_bytes
+        if len(sheets) > 1:
+            self.note(f"sheet {sheet.title!r} of {len(sheets)} is read (--sheet).")
+        self.delimiter = ","
+        yield from self._csv(pa.BufferReader(text), _whole_lines(text[:BLOCK_BYTES]))
 
-    def _sheet_rows(self, sheet: Any) -> tuple[dict[int, list[Any]], int]:
-        """Return the rows of a sheet that have cells by their number, all equally long."""
+    def _sheet_text(self, sheet: Any) -> bytes:
+        """Return a sheet as the text of a CSV file."""
         sheet.reset_dimensions()
-        rows: dict[int, list[Any]] = {}
+        rows: dict[int, list[str]] = {}
         width = n_bytes = 0
         for i, cells in enumerate(sheet.iter_rows(values_only=True)):
-            filled = [j for j, cell in enumerate(cells) if cell is not None]
-            if filled:
-                rows[i] = list(cells[: filled[-1] + 1])
-                width = max(width, len(rows[i]))
-                n_bytes += sum(len(cell) for cell in rows[i] if isinstance(cell, str))
+            row = ["" if cell is None else as_text(cell) for cell in cells]
+            while row and not row[-1]:
+                row.pop()
+            rows |= {i: row} if row else {}
+            width, n_bytes = max(width, len(row)), n_bytes + sum(map(len, row))
             if n_bytes + 16 * width * len(rows) > self.max_bytes:
                 raise self.error("the sheet is too large. Save it as Parquet or CSV.")
-        return {i: [*row, *[None] * (width - len(row))] for i, row in rows.items()}, n_bytes
+        self.sheet_rows = list(rows)
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows([*row, *[""] * (width - len(row))] for row in rows.values())
+        return file.getvalue().encode()
 
     def _text(self, kind: str) -> Iterator[tuple[Any, int]]:
         """Read CSV or JSON lines."""
-        with pa.TransformInputStream(self._open(kind), _Utf8(self.encoding)) as stream:
-            data = stream.read(BLOCK_BYTES)
-        if len(data) == BLOCK_BYTES:
-            data = data[: data.rfind(b"\n") + 1] or data  # whole lines
-        head = data.decode("utf-8", "ignore").replace("\r\n", "\n").replace("\r", "\n")
+        with pa.TransformInputStream(self._open(kind), self.text) as stream:
+            head = _whole_lines(stream.read(BLOCK_BYTES))
         if not head:
             raise self.error("the file is empty.")
         if "\0" in head:
             raise self.error(
                 "not CSV, JSON lines, Parquet, Arrow or .xlsx. Save it as one of these."
             )
-        text = _Utf8(self.encoding)
+        self.text = text = _Utf8(self.encoding)
         with pa.TransformInputStream(self._open(kind), text) as stream:
             if head.lstrip().startswith("{"):
                 yield from self._json_lines(stream)
             else:
-                yield from self._csv(stream, head, text)
+                yield from self._csv(stream, head)
+        if text.n_quotes % 2 and "\n" in self.last_cell:
+            raise self.error("a quote is not closed; the last cell has several lines.")
         if text.n_replaced:
             how = "mixes UTF-8 and" if text.n_beyond_ascii else "is not UTF-8 and is read as"
             self.note(f"the text {how} cp1252 (--encoding).")
@@ -425,7 +403,7 @@ class _Table:
         columns = {n: [record.get(n) for record in records.values()] for n in names}
         return pd.DataFrame(columns, list(records), dtype=object).infer_objects()
 
-    def _csv(self, stream: Any, head: str, text: _Utf8) -> Iterator[tuple[Any, int]]:
+    def _csv(self, stream: Any, head: str) -> Iterator[tuple[Any, int]]:
         lines = head.split("\n")
         is_comment = [not x.strip() or x.lstrip().startswith(("#", "%", "//")) for x in lines]
         n_comments = is_comment.index(False) if False in is_comment else len(lines)
@@ -434,11 +412,15 @@ class _Table:
             raise self.error("the file has no lines with data.")
         self.is_csv, self.delimiter = True, self.delimiter or _sniff_delimiter(body)
         rows = _cells(body, self.delimiter, HEAD_LINES)
+        above = _cells(lines[n_comments - 1], self.delimiter, 1) if n_comments else []
+        if above and len(above[0][1]) == len(rows[0][1]) > 1 and any(map(is_plain, rows[0][1])):
+            n_comments -= 1  # "#,name,size" or "# time,level" is a header
+            rows = [(1, above[0][1]), *((line + 1, cells) for line, cells in rows)]
         names, n_skipped = self._names(rows, sum(bool(x.strip()) for x in lines[:n_comments]))
         skip = n_comments + (rows[n_skipped - 1][0] if n_skipped else 0)
-        self.attrs["first_line"] = skip + 1
+        self.attrs["first_line"], self.text.width = skip + 1, len(names)
         bad: list[Any] = []
-        row, n_read, last = 0, 0, ""
+        row = n_read = 0
         for batch in self._csv_batches(stream, len(names), skip, bad):
             n_read += batch.num_rows
             if len(bad) > max(1, n_read // 100):
@@ -450,11 +432,11 @@ class _Table:
             if any(_matches(column, "\n") for column in table.columns):
                 self.attrs.pop("first_line", None)  # lines are not rows
             frame = table.to_pandas()
-            last = str(frame.iloc[-1, -1]) if len(frame) else ""
+            self.last_cell = str(frame.iloc[-1, -1]) if len(frame) else ""
+            if self.sheet_rows:  # empty rows are not among the lines
+                places = np.array(self.sheet_rows)[skip + places] - skip
             frame.columns, frame.index = names, pd.Index(places)
             yield frame[frame.notna().any(axis=1)], table.nbytes
-        if text.n_quotes % 2 and "\n" in last:
-            raise self.error("a quote is not closed; the last cell has several lines.")
         if bad:
             self.note(f"{_ragged(bad)}; skipped (rows: {len(bad)}).")
 
@@ -482,7 +464,7 @@ class _Table:
         if skipped:
             verb = "line above the header is" if skipped == 1 else "lines above the header are"
             self.note(f"{skipped} {verb} skipped.")
-        header = [name.strip() for name in lines[start][1]]
+        header = [name.strip().removeprefix("# ") for name in lines[start][1]]
         if 2 * sum(is_plain(name) for name in header) > len(header):
             shown = ", ".join(header[:3])
             self.note(f"the header looks like data ({shown}); is there no header (--no-header)?")
@@ -506,6 +488,7 @@ class _Utf8:
     def __init__(self, encoding: str | None) -> None:
         self.encoding = encoding
         self.decoder: Any = None
+        self.width = 1
         self.n_quotes = self.n_replaced = self.n_beyond_ascii = 0
 
     def __call__(self, block: bytes) -> bytes:
@@ -515,8 +498,11 @@ class _Utf8:
             encoding = self.encoding or ("utf-16" if is_utf16 else "utf-8-sig")
             errors = "strict" if self.encoding or is_utf16 else "surrogateescape"
             self.decoder = codecs.getincrementaldecoder(encoding)(errors)
-        text = self.decoder.decode(block, final=not block)
+        text: str = self.decoder.decode(block, final=not block)
         self.n_quotes += text.count('"')
+        # An empty line is a row of empty cells; other rows have a byte for each.
+        if self.width * (text.count("\n") + text.count("\r")) > 4 * BLOCK_BYTES:
+            raise ValueError("too many empty lines")
         if text.isascii():
             return text.encode()
         known, n_replaced = _NOT_UTF8.subn("", text)
@@ -531,6 +517,13 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]+")
 
 def _cp1252(match: re.Match[str]) -> str:
     return match[0].encode("utf-8", "surrogateescape").decode("cp1252", "replace")
+
+
+def _whole_lines(data: bytes) -> str:
+    """Return the first block of a file without the line that it cuts."""
+    if len(data) == BLOCK_BYTES:
+        data = data[: data.rfind(b"\n") + 1] or data
+    return data.decode("utf-8", "ignore").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _ragged(bad: list[Any]) -> str:
