@@ -1,4 +1,4 @@
-"""L-BFGS that yields its iterates, and the number of iterations with the lowest held-out error."""
+"""What LMNN and MLKR share: the start, L-BFGS, and the number of iterations by held-out errors."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state
 
 from genmetric._text import print_progress
-from genmetric._typing import FloatArray, IntArray
+from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import warn_user
 from genmetric.geometry import rank_limited_factor, symmetric_root
 
+#: Samples, centred and scaled; class codes or targets; weights.
+Samples: TypeAlias = tuple[Any, ...]
 #: Value and gradient as a function of L.
 Evaluate: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
 #: L and its value after 0, 1, ... iterations.
 Iterates: TypeAlias = Iterator[tuple[FloatArray, float]]
-#: A validation run: the iterates, the errors of held-out samples as a function of L, and the
-#: weights of these samples.
-Run: TypeAlias = tuple[Iterates, Callable[[FloatArray], FloatArray], FloatArray]
+#: A validation run: the iterates, the samples that they are trained on, and held-out samples.
+Run: TypeAlias = tuple[Iterates, Samples, Samples]
+#: Errors of held-out samples, from L, the training samples and the held-out samples.
+Errors: TypeAlias = Callable[[FloatArray, Samples, Samples], FloatArray]
 
 #: Numbers of iterations after which held-out samples are predicted.
 CHECKPOINTS = (0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 91, 128, 181, 256, 362, 512)
@@ -30,18 +34,66 @@ PATIENCE = 3
 N_FOLDS, N_HELD_OUT = 5, 1000
 
 
-def lbfgs(evaluate: Evaluate, L: FloatArray, metric: FloatArray, tol: float) -> Iterates:
-    """Yield L and its value after each iteration, until one lowers the value by less than `tol`.
+def named_factor(
+    init: str, n_features: int, n_components: int | None, random_state: Any
+) -> FloatArray:
+    """Return the factor "identity", "random" or, before its rank is reduced, "pca"."""
+    shape = n_components or n_features, n_features
+    if init == "random":
+        return np.asarray(check_random_state(random_state).standard_normal(shape))
+    return np.eye(*(shape if init == "identity" else (n_features, n_features)))
+
+
+def start(
+    init: ArrayLike, x: FloatArray, weights: FloatArray, n_components: int | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return a factor with the rank reduced, and the metric in whose space iterations move."""
+    F, n_features = check_array(init, dtype=np.float64, input_name="init"), x.shape[1]
+    if F.shape[1] != n_features or not (n_components or 1) <= len(F) <= n_features or not F.any():
+        raise ValueError(
+            f"init must be a matrix with {n_features} columns, the features of X, and "
+            f"{n_components or 1} to {n_features} rows, not all zero; got shape {F.shape}. Change "
+            "init or n_components."
+        )
+    F = F / np.abs(F).max()
+    L = F if n_components in (None, len(F)) else factor(F.T @ F, n_components, x, weights)
+    whole = len(F) == n_features
+    return L, positive_definite(F.T @ F if whole else np.eye(n_features), 1e-12)
+
+
+def positive_definite(matrix: FloatArray, floor: float) -> FloatArray:
+    """Divide a matrix by its mean eigenvalue and raise those below `floor`; replace zero by I."""
+    eigenvalues, U = np.linalg.eigh(matrix / (np.abs(matrix).max() or 1.0))
+    if not eigenvalues[-1] > 0:
+        return np.eye(len(matrix))
+    return np.asarray((U * np.maximum(eigenvalues / eigenvalues.mean(), floor)) @ U.T)
+
+
+def factor(
+    metric: FloatArray, n_components: int, x: FloatArray, weights: FloatArray | None = None
+) -> FloatArray:
+    """Return the root of a metric, or the leading principal components of samples in its space."""
+    if n_components == len(metric):
+        return symmetric_root(metric)
+    covariance = np.atleast_2d(np.cov(x, rowvar=False, ddof=0, aweights=weights))
+    return rank_limited_factor(metric, n_components, covariance)
+
+
+def lbfgs(
+    evaluate: Evaluate, L: FloatArray, metric: FloatArray, tol: float, unit: float = 1.0
+) -> Iterates:
+    """Yield L and its value after each iteration, until one lowers the value too little.
 
     Directions are those of L-BFGS over A with L = A·F and FᵀF = `metric`: the first iterations stay
-    near the metric, and directions in which it is small change last. The value is of order one.
+    near the metric, and directions in which it is small change last. The value is of order `unit`,
+    and an iteration lowers it by at least `tol` of that.
     """
     value, gradient = evaluate(L)
     n_kept = int(np.clip(2**21 // L.size, 5, 20))  # 32 MB of steps and changes of the gradient
     steps: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=n_kept)
     # The first step is a quarter of the start; both lengths are those of A.
     length = float(np.sqrt(np.vdot(L, np.linalg.solve(metric, L.T).T))) / 4
-    while (norm := float(np.sqrt(np.vdot(gradient @ metric, gradient)))) * length > 1e-12:
+    while (norm := float(np.sqrt(np.vdot(gradient @ metric, gradient)))) * length > 1e-12 * unit:
         rest, shares = gradient, []
         for step, change, product in reversed(steps):
             shares.append(float(np.vdot(step, rest)) / product)
@@ -64,7 +116,7 @@ def lbfgs(evaluate: Evaluate, L: FloatArray, metric: FloatArray, tol: float) -> 
             steps.append((ahead - L, slopes - gradient, product))
         L, gradient = ahead, slopes
         yield L, value
-        if before - value <= tol * max(before, 1.0):
+        if before - value <= tol * max(before, unit):
             return
 
 
@@ -90,7 +142,7 @@ def _line_search(
     return None
 
 
-def held_out_folds(codes: IntArray) -> list[tuple[IntArray, IntArray]]:
+def held_out_folds(codes: IntArray, data: Samples) -> list[tuple[Samples, Samples]]:
     """Return training and held-out samples of the folds, with similar fractions of each class.
 
     Consecutive samples of a class stay together, since near copies may follow each other. The only
@@ -103,12 +155,13 @@ def held_out_folds(codes: IntArray) -> list[tuple[IntArray, IntArray]]:
     number = np.empty(len(codes), int)
     number[order] = (N_FOLDS * rank // sizes[codes[order]] + codes[order]) % N_FOLDS
     number[sizes[codes] == 1] = -1
-    folds: list[tuple[IntArray, IntArray]] = []
+    folds: list[tuple[Samples, Samples]] = []
     for fold in range(N_FOLDS):
-        train, held_out = np.flatnonzero(number != fold), np.flatnonzero(number == fold)
-        enough = sum(len(rows) for _, rows in folds) >= N_HELD_OUT
-        if len(held_out) and not enough and len(train) > 2 and np.bincount(codes[train]).max() > 1:
-            folds.append((train, held_out))
+        out = number == fold
+        enough = sum(len(held[0]) for _, held in folds) >= N_HELD_OUT
+        if out.any() and not enough and (~out).sum() > 2 and np.bincount(codes[~out]).max() > 1:
+            part, held_out = (tuple(a[rows] for a in data) for rows in (~out, out))
+            folds.append((part, held_out))
     return folds
 
 
@@ -116,6 +169,7 @@ def train(
     estimator: Any,
     iterates: Iterates,
     runs: Iterable[Run],
+    errors: Errors,
     x: FloatArray,
     scale: float,
     default: int | None = None,
@@ -129,7 +183,7 @@ def train(
     name, max_iter = type(estimator).__name__, int(estimator.max_iter)
     path, metrics = np.empty((0, 2)), list[FloatArray]()
     if estimator.early_stopping:
-        max_iter, path, metrics = select_n_iter(runs, max_iter, default)
+        max_iter, path, metrics = select_n_iter(runs, errors, max_iter, default)
     for n_iter, (L, value) in enumerate(iterates):
         if n_iter > 0 and estimator.verbose:
             print_progress(name, f"iteration {n_iter}: objective {value:.6g}")
@@ -149,22 +203,8 @@ def train(
     return L, n_iter, path
 
 
-def factor(
-    metric: FloatArray, n_components: int, x: FloatArray, weights: FloatArray | None = None
-) -> FloatArray:
-    """Return the root of a metric, or the leading principal components of samples in its space."""
-    if n_components == len(metric):
-        return symmetric_root(metric)
-    return rank_limited_factor(metric, n_components, covariance(x, weights))
-
-
-def covariance(x: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """Compute the weighted covariance of samples."""
-    return np.atleast_2d(np.cov(x, rowvar=False, ddof=0, aweights=weights))
-
-
 def select_n_iter(
-    runs: Iterable[Run], max_iter: int, default: int | None = None
+    runs: Iterable[Run], errors: Errors, max_iter: int, default: int | None = None
 ) -> tuple[int, FloatArray, list[FloatArray]]:
     """Select the number of iterations with the lowest error of held-out samples.
 
@@ -178,13 +218,13 @@ def select_n_iter(
     checkpoints = np.array([n for n in CHECKPOINTS if n < max_iter] + [max_iter])
     least = int(np.searchsorted(checkpoints, min(default or 0, max_iter)))
     paths, factors, weights = [], [], []
-    for iterates, errors, weight in runs:
+    for iterates, part, held_out in runs:
         path: list[FloatArray] = []
         kept: list[FloatArray] = []
         for n_iter, (L, _) in enumerate(iterates):
             if n_iter != checkpoints[len(path)]:
                 continue
-            path.append(errors(L))
+            path.append(errors(L, part, held_out))
             kept.append(L)
             waited = len(path) - 1 - int(np.argmin([e.mean() for e in path]))
             patient = waited < PATIENCE or len(path) <= least + PATIENCE
@@ -192,7 +232,7 @@ def select_n_iter(
                 break
         paths.append(path)
         factors.append(kept)
-        weights.append(weight)
+        weights.append(held_out[2])
     if not paths:
         return int(checkpoints[least]), np.empty((0, 2)), []
     # A run that ended early keeps its last error and its last metric.

@@ -5,15 +5,13 @@ from __future__ import annotations
 import reprlib
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 from sklearn.covariance import ledoit_wolf
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import has_fit_parameter
 
 from genmetric._neighbors import majority_votes, nearest_neighbors
@@ -41,11 +39,12 @@ from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density import Coordinates
 from genmetric.geometry import symmetric_root
 from genmetric.learners.early_stopping import (
-    Run,
-    covariance,
-    factor,
+    Samples,
     held_out_folds,
     lbfgs,
+    named_factor,
+    positive_definite,
+    start,
     train,
 )
 from genmetric.learners.generative import GenerativeMetric
@@ -56,11 +55,6 @@ from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 #: a selection, or if errors are equal.
 CLOSED_FORMS = ("generative", "mixed", "pooled")
 INIT_NAMES = ("auto", *CLOSED_FORMS, "identity", "pca", "lda", "random")
-
-#: Samples sorted by class, centred and scaled; their class codes; weights of mean one.
-Samples: TypeAlias = tuple[FloatArray, IntArray, FloatArray]
-#: Indices of training samples and of held-out samples.
-Folds: TypeAlias = list[tuple[IntArray, IntArray]]
 
 
 class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
@@ -302,7 +296,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         resume_from = getattr(self, "components_", None) if self.warm_start else None
         data, self.classes_, coordinates = self._validate(X, y, sample_weight)
         with one_blas_thread():
-            folds = held_out_folds(data[1]) if self.early_stopping else []
+            folds = held_out_folds(data[1], data) if self.early_stopping else []
             init, inits = self._select_init(data, folds)
             objective, L, metric = self._start(data, init, coordinates)
             if resume_from is not None:
@@ -313,12 +307,15 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                     )
                 L = resume_from * coordinates.scale
             iterates = minimize(objective, L, metric, self.tol)
-            runs = self._validation_runs(data, folds, inits, coordinates)
+            runs = (
+                (minimize(*self._start(part, own, coordinates), self.tol), part, held_out)
+                for (part, held_out), own in zip(folds, inits, strict=True)
+            )
             # Eleven iterations, unless another number is better by more than a standard error.
             L, self.n_iter_, self.validation_path_ = train(
-                self, iterates, runs, data[0], coordinates.scale, default=11
+                *(self, iterates, runs, vote_errors, data[0], coordinates.scale), default=11
             )
-            objective.exact(L)
+            objective(L, exact=True)
         self.components_ = L / coordinates.scale
         self.metric_ = self.components_.T @ self.components_
         self.objective_ = objective.value
@@ -366,42 +363,31 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         data = coordinates.apply(x[order]), codes[order], weights[order] / weights.mean()
         return data, classes, coordinates
 
-    def _select_init(self, data: Samples, folds: Folds) -> tuple[Any, list[Any]]:
+    def _select_init(
+        self, data: Samples, folds: list[tuple[Samples, Samples]]
+    ) -> tuple[Any, list[Any]]:
         """Select the closed form of "auto" by the error of held-out samples, before any iteration.
 
         Returns `init` for all samples and for each fold. The selection helps with few samples; with
         a single fold it would take a third of the time of a fit.
         """
-        init, (x, codes, weights) = self.init, data
+        init, n_classes = self.init, int(data[1][-1]) + 1
         if isinstance(init, str) and init == "auto":
             # Covariances of many classes with few samples are poor, and take memory.
-            init = "lda" if codes[-1] >= 50 else CLOSED_FORMS[0]
-            if codes[-1] < 50 and len(folds) > 1:
+            init = "lda" if n_classes > 50 else CLOSED_FORMS[0]
+            if init != "lda" and len(folds) > 1:
                 errors = dict.fromkeys(CLOSED_FORMS, 0.0)
                 inits: dict[str, list[FloatArray]] = {name: [] for name in CLOSED_FORMS}
-                for rows, held_out in folds:
-                    part = x[rows], codes[rows], weights[rows]
+                for part, held_out in folds:
                     for name, metric in closed_forms(part, self.n_jobs).items():
                         inits[name].append(symmetric_root(metric))
                         L, _ = start(inits[name][-1], part[0], part[2], self.n_components)
-                        wrong = vote_errors(L, part, x[held_out], codes[held_out], self.n_jobs)
-                        errors[name] += float(weights[held_out] @ wrong)
+                        errors[name] += float(held_out[2] @ vote_errors(L, part, held_out))
                 init = min(CLOSED_FORMS, key=errors.__getitem__)
                 if self.verbose:
                     print_progress("LMNN", f"initial metric {init!r}")
                 return init, inits[init]
         return init, [init] * len(folds)
-
-    def _validation_runs(
-        self, data: Samples, folds: Folds, inits: list[Any], coordinates: Coordinates
-    ) -> Iterator[Run]:
-        """Yield the iterates of each fold, and the errors and weights of its held-out samples."""
-        x, codes, weights = data
-        for (rows, held_out), init in zip(folds, inits, strict=True):
-            part = x[rows], codes[rows], weights[rows]
-            iterates = minimize(*self._start(part, init, coordinates), self.tol)
-            errors = partial(vote_errors, part=part, x=x[held_out], codes=codes[held_out])
-            yield iterates, partial(errors, n_jobs=self.n_jobs), weights[held_out]
 
     def _start(
         self, data: Samples, init: Any, coordinates: Coordinates
@@ -435,36 +421,29 @@ def minimize(
     L-BFGS runs on the active set of impostors. After it ends, all are searched, and it runs again
     if violated triplets were missing, or if it ended at a kink of a hinge after some progress.
     """
-    L, scale = start, objective.exact(start)
+    L, unit = start, objective(start, exact=True)[0]
     yield L, objective.value
-    if scale == 0:
+    if unit == 0:
         return
-
-    def evaluate(L: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = objective(L)
-        return value / scale, gradient / scale
-
-    value, decrease = 1.0, np.inf
+    value, decrease = unit, np.inf
     while True:
         before, believed = value, value
-        for ahead, lower in lbfgs(evaluate, L, metric, tol):
+        for ahead, lower in lbfgs(objective, L, metric, tol, unit):
             L, decrease, believed = ahead, believed - lower, lower
             yield L, objective.value
-        value = objective.exact(L) / scale
-        if value - believed > max(0.1 * tol, 1e-12):
+        value = objective(L, exact=True)[0]
+        if value - believed > max(0.1 * tol, 1e-12) * unit:
             objective.max_movement /= 2
-        elif min(decrease, before - value) <= tol:
+        elif min(decrease, before - value) <= tol * unit:
             return
 
 
-def vote_errors(
-    L: FloatArray, part: Samples, x: FloatArray, codes: IntArray, n_jobs: int | None
-) -> FloatArray:
-    """Return the fraction of wrong votes of 1, 3 and 5 neighbours from `part` for each sample."""
-    k = min(5, len(part[0]))
-    found = nearest_neighbors(part[0] @ L.T, k, queries=x @ L.T, n_jobs=n_jobs)
-    winners = majority_votes(part[1][found.indices], int(part[1][-1]) + 1)
-    wrong = winners[:, [0, min(2, k - 1), k - 1]] != codes[:, None]
+def vote_errors(L: FloatArray, part: Samples, held_out: Samples) -> FloatArray:
+    """Return the fraction of wrong votes of 1, 3 and 5 neighbours for each held-out sample."""
+    (x, codes, _), k = part, min(5, len(part[0]))
+    found = nearest_neighbors(x @ L.T, k, queries=held_out[0] @ L.T)
+    winners = majority_votes(codes[found.indices], int(codes[-1]) + 1)
+    wrong = winners[:, [0, min(2, k - 1), k - 1]] != held_out[1][:, None]
     return np.asarray(wrong.mean(axis=1))
 
 
@@ -478,7 +457,7 @@ def closed_forms(data: Samples, n_jobs: int | None, only: str = "mixed") -> dict
                 estimator = GenerativeMetric(base=base, n_jobs=n_jobs)
                 found[name] = estimator.fit(*data).metric_
     if only == "mixed":
-        C = covariance(data[0], data[2])
+        C = np.atleast_2d(np.cov(data[0], rowvar=False, ddof=0, aweights=data[2]))
         # Without any variance distances vanish, and the metrics are added as they are.
         found["mixed"] = np.sum([M / (float(np.vdot(M, C)) or 1.0) for M in found.values()], axis=0)
     return found
@@ -508,41 +487,6 @@ def components_of(init: Any, X: FloatArray, codes: IntArray, weights: FloatArray
             "GenerativeMetric(), or the factor as an array."
         )
     return np.asarray(init.components_)
-
-
-def named_factor(
-    init: str, n_features: int, n_components: int | None, random_state: Any
-) -> FloatArray:
-    """Return the factor "identity", "random" or, before its rank is reduced, "pca"."""
-    shape = n_components or n_features, n_features
-    if init == "random":
-        return np.asarray(check_random_state(random_state).standard_normal(shape))
-    return np.eye(*(shape if init == "identity" else (n_features, n_features)))
-
-
-def start(
-    init: ArrayLike, x: FloatArray, weights: FloatArray, n_components: int | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return a factor with the rank reduced, and the metric in whose space iterations move."""
-    F, n_features = check_array(init, dtype=np.float64, input_name="init"), x.shape[1]
-    if F.shape[1] != n_features or not (n_components or 1) <= len(F) <= n_features or not F.any():
-        raise ValueError(
-            f"init must be a matrix with {n_features} columns, the features of X, and "
-            f"{n_components or 1} to {n_features} rows, not all zero; got shape {F.shape}. Change "
-            "init or n_components."
-        )
-    F = F / np.abs(F).max()
-    L = F if n_components in (None, len(F)) else factor(F.T @ F, n_components, x, weights)
-    whole = len(F) == n_features
-    return L, positive_definite(F.T @ F if whole else np.eye(n_features), 1e-12)
-
-
-def positive_definite(matrix: FloatArray, floor: float) -> FloatArray:
-    """Divide a matrix by its mean eigenvalue and raise those below `floor`; replace zero by I."""
-    eigenvalues, U = np.linalg.eigh(matrix / (np.abs(matrix).max() or 1.0))
-    if not eigenvalues[-1] > 0:
-        return np.eye(len(matrix))
-    return np.asarray((U * np.maximum(eigenvalues / eigenvalues.mean(), floor)) @ U.T)
 
 
 def best_scale(objective: Objective, L: FloatArray) -> float:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import islice
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -31,14 +30,17 @@ from genmetric._validation import (
 from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density import Coordinates
 from genmetric.geometry import symmetric_root
-from genmetric.learners.early_stopping import Run, held_out_folds, lbfgs, train
+from genmetric.learners.early_stopping import (
+    Samples,
+    held_out_folds,
+    lbfgs,
+    named_factor,
+    start,
+    train,
+)
 from genmetric.learners.generative import GenerativeMetric
-from genmetric.learners.lmnn import named_factor, start
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 from genmetric.learners.regression import GenerativeRegressionMetric
-
-#: Samples, centred and scaled; targets of mean zero and variance one; weights.
-Samples: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 
 
 class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
@@ -230,30 +232,27 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 f"targets of standard deviation {spread:.2g}. Check y."
             )
         coordinates = Coordinates.of(x)
-        data = coordinates.apply(x), (targets - center) / spread, weights
+        data: Samples = (coordinates.apply(x), (targets - center) / spread, weights)
+        # Equal fractions of every slice of the target are held out.
+        n_slices = int(np.clip(len(x) // 40, 2, 6))
+        slices = np.empty(len(x), int)
+        slices[np.argsort(data[1], kind="stable")] = np.arange(len(x)) * n_slices // len(x)
         with one_blas_thread():
             iterates = self._iterates(data, coordinates.scale)
-            runs = self._validation_runs(data, coordinates.scale)
-            L, done, self.validation_path_ = train(self, iterates, runs, data[0], coordinates.scale)
+            runs = (
+                (self._iterates(part, coordinates.scale), part, held_out)
+                for part, held_out in held_out_folds(slices, data)
+                if np.ptp(part[1]) > 0
+            )
+            L, done, self.validation_path_ = train(
+                *(self, iterates, runs, squared_errors, data[0], coordinates.scale)
+            )
             error, _ = mlkr_objective(L, *data[:2], sample_weight=weights, n_jobs=self.n_jobs)
         self.components_ = L / coordinates.scale
         self.metric_ = self.components_.T @ self.components_
         self.loo_error_ = error / weights.sum() * spread**2
         self.n_iter_ = max(1, done)  # scikit-learn's checks require one
         return self
-
-    def _validation_runs(self, data: Samples, scale: float) -> Iterator[Run]:
-        """Yield the iterates of each fold, and the errors and weights of its held-out samples."""
-        x, y, weights = data
-        # Equal fractions of every slice of the target are held out.
-        n_slices = int(np.clip(len(y) // 40, 2, 6))
-        slices = np.empty(len(y), int)
-        slices[np.argsort(y, kind="stable")] = np.arange(len(y)) * n_slices // len(y)
-        for rows, held_out in held_out_folds(slices):
-            if np.ptp(y[rows]) > 0:
-                part = x[rows], y[rows], weights[rows]
-                errors = partial(_squared_errors, part=part, x=x[held_out], y=y[held_out])
-                yield self._iterates(part, scale), errors, weights[held_out]
 
     def _iterates(self, data: Samples, scale: float) -> Iterator[tuple[FloatArray, float]]:
         """Yield the start and the factor after each iteration, with the relative error."""
@@ -389,12 +388,12 @@ def best_bandwidth_scale(L: FloatArray, x: FloatArray, y: FloatArray, weights: F
     return float(scales[int(np.argmin(errors))])
 
 
-def _squared_errors(L: FloatArray, part: Samples, x: FloatArray, y: FloatArray) -> FloatArray:
+def squared_errors(L: FloatArray, part: Samples, held_out: Samples) -> FloatArray:
     """Return the squared error of kernel regression from `part` for each held-out sample."""
-    Z, queries = part[0] @ L.T, x @ L.T
+    Z, queries = part[0] @ L.T, held_out[0] @ L.T
     offset = np.log(part[2]) - np.einsum("ij,ij->i", Z, Z)
     predicted = [
         softmax(2 * queries[rows] @ Z.T + offset, axis=1) @ part[1]
-        for rows in row_chunks(len(x), 32 * len(Z))
+        for rows in row_chunks(len(queries), 32 * len(Z))
     ]
-    return np.asarray((np.concatenate(predicted) - y) ** 2)
+    return np.asarray((np.concatenate(predicted) - held_out[1]) ** 2)
