@@ -8,15 +8,13 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.model_selection import StratifiedKFold, validation_curve
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from genmetric._neighbors import nearest_neighbors, vote_errors
 from genmetric._text import duration
 from genmetric._typing import ArrayLike, FloatArray, IntArray
-from genmetric.inspection import map_samples
 from genmetric.plot.palette import COLORS, QUIET, labels, name_rows, one_axes, side_legend
 
 if TYPE_CHECKING:
@@ -198,7 +196,7 @@ class ErrorByKDisplay:
         y : array-like of shape (n_samples,)
             Labels.
         n_neighbors : sequence of int, default=(1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
-            Numbers of neighbours; those above the number of training samples are left out.
+            Numbers of neighbours, at most the number of training samples of a fold.
         cv : int, splitter or iterable, default=None
             Folds, the same for all methods; by default five stratified folds, shuffled with seed 0.
         ax : matplotlib.axes.Axes, default=None
@@ -209,28 +207,16 @@ class ErrorByKDisplay:
         ErrorByKDisplay
             The display, drawn.
         """
-        x, labels_ = np.asarray(X), np.asarray(y)
-        folds = list(_folds_of(cv, labels_).split(x, labels_))
-        ks = np.array(sorted({k for k in n_neighbors if k <= min(len(a) for a, _ in folds)}))
-        if not len(ks) or ks[0] < 1:
-            raise ValueError(
-                "n_neighbors must contain integers between 1 and the number of training "
-                f"samples of a fold; got {list(n_neighbors)}."
-            )
-        found = {}
-        for name, method in _with_baseline(estimator).items():
-            errors = np.zeros((len(folds), len(ks)))
-            for fold, (train, test) in enumerate(folds):
-                # One fit per fold, and one search for all numbers of neighbours.
-                fitted = clone(method).fit(x[train], labels_[train])
-                here, there = map_samples(fitted, x[train]), map_samples(fitted, x[test])
-                classes, codes = np.unique(labels_[train], return_inverse=True)
-                nearest = nearest_neighbors(here, int(ks[-1]), queries=there).indices
-                # A class without training samples in the fold has a code that no vote predicts.
-                known = np.isin(labels_[test], classes)
-                truth = np.where(known, np.searchsorted(classes, labels_[test]), -1)
-                errors[fold] = vote_errors(codes[nearest], truth, len(classes), ks)
-            found[name] = (ks, errors.mean(axis=0))
+        last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        named = isinstance(estimator, Mapping)
+        methods = dict(estimator) if named else {type(last).__name__: estimator}
+        folds = StratifiedKFold(5, shuffle=True, random_state=0) if cv is None else cv
+        ks, found = np.sort(n_neighbors), {}
+        for name, metric in {BASELINE: StandardScaler(), **methods}.items():
+            model = Pipeline([("metric", metric), ("neighbors", KNeighborsClassifier())])
+            options = {"param_name": "neighbors__n_neighbors", "param_range": ks, "cv": folds}
+            scores = validation_curve(model, X, y, **options)[1]
+            found[name] = (ks, 1 - scores.mean(axis=1))
         return cls(found, baseline=BASELINE).plot(ax=ax)
 
     @classmethod
@@ -268,21 +254,16 @@ class ErrorByKDisplay:
         """
         ax = one_axes(ax, (7.0, 3.6))
         # Different dashes keep lines visible that lie on each other.
-        colors, styles = cycle(COLORS), cycle(["-", "--", "-.", ":"])
+        styles = cycle(zip(COLORS, cycle(["-", "--", "-.", ":"]), strict=False))
         self.lines_ = []
-        all_ks: set[int] = set()
         for name, (ks, errors) in self.error_by_k.items():
-            kind = {"color": QUIET, "linewidth": 2.2}
-            if name != self.baseline:
-                kind = {"color": next(colors), "linewidth": 1.5, "linestyle": next(styles)}
-            (line,) = ax.plot(ks, 100 * np.asarray(errors), marker="o", markersize=3.5, **kind)
-            self.lines_.append(line)
-            all_ks.update(int(k) for k in ks)
-        if max(all_ks) > 12:
-            ax.set_xscale("log")
+            color, dash = (QUIET, "-") if name == self.baseline else next(styles)
+            kind = {"color": color, "linestyle": dash, "marker": "o", "markersize": 3.5}
+            self.lines_ += ax.plot(ks, 100 * np.asarray(errors), **kind)
+        every = np.unique(np.concatenate([ks for ks, _ in self.error_by_k.values()]))
+        ax.set_xscale("log")
         ax.minorticks_off()
-        ticks = _spaced(sorted(all_ks), on_log=max(all_ks) > 12)
-        ax.set_xticks(ticks, [str(k) for k in ticks])
+        ax.set_xticks(every, [str(k) for k in every])
         ax.set_xlabel("number of neighbours")
         ax.set_ylabel("error rate (%)")
         side_legend(ax, self.lines_, labels(self.error_by_k, width=34))
@@ -357,49 +338,17 @@ class TimesDisplay:
         TimesDisplay
             The display itself.
         """
-        names = list(self.seconds)
+        names, places = list(self.seconds), np.arange(len(self.seconds))
         ax = one_axes(ax, (7.0, 1.3 + 0.3 * len(names)))
         # Times below the resolution of the clock are drawn at a microsecond.
         times = np.clip(np.array([self.seconds[name] for name in names], float), 1e-6, None)
-        places = np.arange(len(names))
         ax.hlines(places, times.min(axis=1), times.max(axis=1), color=QUIET, linewidth=1, zorder=1)
         for column, (title, marker) in enumerate((("fit", "o"), ("predict", "D"))):
-            style = {"linestyle": "", "marker": marker, "color": COLORS[column], "label": title}
-            ax.plot(times[:, column], places, markersize=6.5 - column, **style)
+            ax.plot(times[:, column], places, marker, color=COLORS[column], label=title)
         ax.set_xscale("log")
-        ax.minorticks_off()
-        # Powers of ten that cover the times.
-        first, last = np.floor(np.log10(times.min())), np.ceil(np.log10(times.max()))
-        ticks = 10.0 ** np.arange(first, last + 1)
-        ax.set_xticks(ticks, [duration(t) for t in ticks])
+        ax.xaxis.set_major_formatter(lambda seconds, _: duration(seconds))
         name_rows(ax, names)
         ax.set_xlabel("time per fold")
         side_legend(ax, *ax.get_legend_handles_labels())
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _with_baseline(estimator: Any) -> dict[str, Any]:
-    """Return methods by name, the baseline first."""
-    methods: dict[str, Any] = {BASELINE: StandardScaler()}
-    if isinstance(estimator, Mapping):
-        return methods | dict(estimator)
-    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    return methods | {type(last).__name__: estimator}
-
-
-def _folds_of(cv: Any, y: Any) -> Any:
-    """Return the splitter of `cv`; five stratified folds, shuffled with seed 0, for None."""
-    if cv is None:
-        return StratifiedKFold(5, shuffle=True, random_state=0)
-    return check_cv(cv, y, classifier=True)
-
-
-def _spaced(ks: list[int], *, on_log: bool) -> list[int]:
-    """Return the numbers whose labels do not touch."""
-    kept: list[int] = []
-    for k in ks:
-        gap = (ks[-1] / ks[0]) ** 0.05 if on_log else (ks[-1] - ks[0]) / 20
-        if not kept or (k >= kept[-1] * gap if on_log else k - kept[-1] >= gap):
-            kept.append(k)
-    return kept

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from genmetric._text import import_optional
 from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric.inspection import (
     effective_rank,
@@ -124,13 +123,10 @@ class MetricHeatmapDisplay:
         ax = one_axes(ax, (side + 1.0, side + 0.3))
         limit = float(np.abs(self.matrix).max())
         self.im_ = ax.imshow(self.matrix, cmap="PuOr_r", vmin=-limit, vmax=limit)
-        upright = {"rotation": 90, "rotation_mode": "anchor", "ha": "right", "va": "center"}
-        ax.set_xticks(range(n), names, **({} if max(map(len, names)) <= 3 else upright))
+        ax.set_xticks(range(n), names, rotation=90)
         ax.set_yticks(range(n), names)
         ax.tick_params(length=0, labelsize=9 if n <= 12 else 8)
-        ax.spines[:].set(visible=True, color=QUIET, linewidth=0.6)
-        bar = ax.figure.colorbar(self.im_, ax=ax, shrink=0.7, pad=0.02)
-        bar.outline.set(edgecolor=QUIET, linewidth=0.6)
+        ax.figure.colorbar(self.im_, ax=ax, shrink=0.7, pad=0.02)
         title = "Metric of standardized features" if self.standardized else "Metric"
         ax.set_title(title + _some(n, self.n_features))
         self.ax_, self.figure_ = ax, ax.figure
@@ -218,19 +214,12 @@ class SpectrumDisplay:
         n = len(values)
         # Zero eigenvalues cannot be drawn on a logarithmic scale.
         shown = values[values > 1e-14 * values.max()]
-        marker = {"marker": "o", "markersize": 4} if n <= 60 else {}
-        (self.line_,) = ax.plot(np.arange(1, len(shown) + 1), shown, color=COLORS[0], **marker)
-        ax.set_yscale("log")
-        _plain_powers(ax.yaxis, float(min(shown[-1], 1.0)), float(max(shown[0], 1.0)))
+        places = np.arange(1, len(shown) + 1)
+        (self.line_,) = ax.plot(places, shown, "o-", color=COLORS[0], markersize=4)
         ax.axhline(1.0, color=QUIET, linewidth=1, linestyle="--", zorder=0)
-        # At the right end: the spectrum is below one there.
-        ax.text(n + 0.5, 1, "Euclidean", ha="right", va="bottom", fontsize="small")
-        ticker = import_optional("matplotlib.ticker", "report")
-        ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, min_n_ticks=1))
-        ax.set_xlim(0.5 if n <= 60 else 1, n + 0.5)
-        ax.set_xlabel(
-            "number of the eigenvalue" + (f" ({len(shown)} of {n})" if len(shown) < n else "")
-        )
+        ax.set_yscale("log")
+        ax.set_xlim(0.5, n + 0.5)
+        ax.set_xlabel("number of the eigenvalue; dashed: Euclidean distance")
         ax.set_ylabel("eigenvalue / mean")
         ax.set_title(f"Spectrum: effective rank {self.effective_rank:.1f} of {n:,}")
         self.ax_, self.figure_ = ax, ax.figure
@@ -433,38 +422,24 @@ class WeightPathDisplay:
         WeightPathDisplay
             The display itself.
         """
-        axes = two_axes(ax, (9.0, 3.2))
-        left, right = axes
+        axes = left, right = two_axes(ax, (9.0, 3.2))
         changes = np.asarray(self.changes, float)
-        rounds = np.arange(1, len(changes) + 1)
         # The change of the first iteration may be infinite or zero.
-        drawn = np.isfinite(changes) & (changes > 0)
-        if drawn.any():
-            left.plot(rounds[drawn], changes[drawn], marker="o", markersize=4, color=COLORS[0])
+        drawn = np.flatnonzero(np.isfinite(changes) & (changes > 0))
+        left.set_title("Change of the metric" if len(drawn) else "Weights were given")
+        if len(drawn):
+            left.plot(drawn + 1, changes[drawn], "o-", markersize=4, color=COLORS[0])
             left.set_yscale("log")
             left.axhline(self.tol, color=QUIET, linewidth=1, linestyle="--", zorder=0)
-            left.set_xticks(rounds if len(rounds) <= 10 else rounds[:: -(-len(rounds) // 10)])
-            left.set_xlim(0.5, len(rounds) + 0.5)
-            left.set_xlabel("iteration; dashed: converged")
-            left.set_ylabel("relative change")
-        else:
-            left.set_axis_off()
-            left.text(0.5, 0.5, "weights were given", ha="center", va="center")
-        left.set_title("Change of the metric")
-
+            left.set(xlabel="iteration; dashed: converged", ylabel="relative change")
         weights = np.sort(np.asarray(self.weights, float))[::-1]
         n = len(weights)
         share = np.cumsum(weights) / weights.sum()
-        # A few hundred points are enough for the curve.
-        at = np.unique(np.linspace(0, n - 1, min(n, 300)).astype(int))
-        right.plot(100 * (at + 1) / n, 100 * share[at], color=COLORS[1])
-        right.plot([0, 100], [0, 100], color=QUIET, linewidth=1, linestyle="--", zorder=0)
-        right.set_xlim(0, 100)
-        right.set_ylim(0, 102)
-        right.set_xlabel("samples, heaviest first (%)")
-        right.set_ylabel("share of the weight (%)")
-        size = f"{self.effective_rows:,.0f} of {n:,}"
-        right.set_title(f"Weights: effective {size} samples")
+        right.plot(100 * np.arange(1, n + 1) / n, 100 * share, color=COLORS[1])
+        right.axline((0, 0), slope=1, color=QUIET, linewidth=1, linestyle="--", zorder=0)
+        right.set(xlim=(0, 100), ylim=(0, 102))
+        right.set(xlabel="samples, heaviest first (%)", ylabel="share of the weight (%)")
+        right.set_title(f"Weights: effective {self.effective_rows:,.0f} of {n:,} samples")
         self.axes_, self.ax_, self.figure_ = axes, left, left.figure
         return self
 
@@ -485,12 +460,3 @@ def _clustered_order(matrix: FloatArray) -> IntArray:
 def _some(shown: int, of: int) -> str:
     """Say in a title that some features are left out."""
     return f": {shown:,} of {of:,} features" if shown < of else ""
-
-
-def _plain_powers(axis: Any, low: float, high: float) -> None:
-    """Label a logarithmic axis with plain numbers, with more ticks on a short range."""
-    ticker = import_optional("matplotlib.ticker", "report")
-    steps = (1, 2, 5) if high < 150 * low else (1,)
-    axis.set_major_locator(ticker.LogLocator(subs=steps, numticks=12))
-    axis.set_minor_locator(ticker.NullLocator())
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))

@@ -132,21 +132,13 @@ def one_axes(ax: Any, figsize: tuple[float, float]) -> Any:
 
 
 def two_axes(ax: Any, figsize: tuple[float, float]) -> AnyArray:
-    """Return two axes: the two given, two in the place of the one given, or new ones."""
+    """Return the two axes given, or those of a new figure of pyplot."""
     plt = import_optional("matplotlib.pyplot", "report")
     if ax is None:
-        return np.asarray(plt.subplots(1, 2, figsize=figsize, layout="constrained")[1])
-    given = np.asarray(ax, dtype=object).ravel()
-    if len(given) == 2:
-        return given
-    if len(given) != 1 or given[0].get_subplotspec() is None:
-        raise ValueError(
-            f"ax must be two Axes, or one that is part of a grid as those of plt.subplots are; got "
-            f"{len(given)}."
-        )
-    given[0].set_axis_off()
-    grid = given[0].get_subplotspec().subgridspec(1, 2)
-    return np.array([given[0].figure.add_subplot(grid[0, i]) for i in range(2)], dtype=object)
+        ax = plt.subplots(1, 2, figsize=figsize, layout="constrained")[1]
+    if np.size(ax) != 2:
+        raise ValueError(f"ax must be two Axes, as those of plt.subplots(1, 2); got {np.size(ax)}.")
+    return np.asarray(ax, dtype=object).ravel()
 
 
 def name_rows(ax: Any, names: Sequence[str], bold: str | None = None) -> None:

@@ -145,28 +145,25 @@ class EmbeddingDisplay:
         """
         axes = two_axes(ax, (9.0, 4.2))
         many = len(self.class_names) > MAX_LEGEND
-        handles: dict[int, Any] = {}
         for at, points, title in zip(axes, (self.before, self.after), self.titles, strict=True):
-            _scatter_classes(at, points, self.classes, handles)
-            if many:
-                _name_centres(at, points, self.classes, self.class_names)
+            handles = _scatter_classes(at, points, self.classes)
+            for c in handles if many else ():
+                centre = np.median(points[self.classes == c], axis=0)
+                box = {"facecolor": "white", "alpha": 0.65, "pad": 0.6, "linewidth": 0}
+                style = {"ha": "center", "va": "center", "fontweight": "bold", "bbox": box}
+                at.text(*centre, label(self.class_names[c], width=8), **style)
             low, high, outside = _frame_most(points)
-            at.set_xlim(low[0], high[0])
-            at.set_ylim(low[1], high[1])
+            at.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
             if outside:
                 at.set_xlabel(f"outside: {outside:,} distant samples", fontsize="small")
-            at.set_xticks([])
-            at.set_yticks([])
             at.spines[:].set(visible=True, color=QUIET, linewidth=0.6)
             at.set_title(title)
         if len(self.classes) < self.n_rows:
-            axes[0].set_ylabel(
-                f"{len(self.classes):,} of {self.n_rows:,} samples, at random", fontsize="small"
-            )
+            part = f"{len(self.classes):,} of {self.n_rows:,} samples, at random"
+            axes[0].set_ylabel(part, fontsize="small")
         if not many:
             entries = [label(self.class_names[c], width=18) for c in handles]
-            style = {"markerscale": 1.6, "handletextpad": 0.3}
-            side_legend(axes[1], list(handles.values()), entries, **style)
+            side_legend(axes[1], list(handles.values()), entries, markerscale=1.6)
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
 
@@ -283,42 +280,31 @@ class NeighborsDisplay:
         NeighborsDisplay
             The display, drawn.
         """
-        x, z = _features_and_images(estimator, X)
         own = X_reference is None
         if (y_reference is None) != own:
             raise ValueError("X_reference requires y_reference, the labels of its samples.")
+        x, z = _features_and_images(estimator, X)
         pool, mapped_pool = (x, z) if own else _features_and_images(estimator, X_reference)
-        every = [np.asarray(y)] if y_reference is None else [np.asarray(y), np.asarray(y_reference)]
-        both, names = class_codes(np.concatenate(every), class_names)
+        every = y if y_reference is None else np.concatenate([y, y_reference])
+        both, names = class_codes(every, class_names)
         codes, pool_codes = both[: len(x)], both[-len(pool) :]
+        asked = draw_samples(len(x), max_rows, random_state) if rows is None else np.asarray(rows)
         k = min(check_count(n_neighbors, "n_neighbors"), len(pool) - own)
-        if k < 1:
-            raise ValueError(
-                "There is no other sample to be a neighbour; pass two or more samples."
-            )
-        asked = draw_samples(len(x), max_rows, random_state)
-        asked = asked if rows is None else np.asarray(rows, np.intp)
         plain_pool, plain = standardize(pool, x[asked])
-        exclude = asked if own else None
         before, after = (
-            pool_codes[nearest_neighbors(space, k, queries=queries, exclude=exclude).indices]
+            pool_codes[
+                nearest_neighbors(space, k, queries=queries, exclude=asked if own else None).indices
+            ]
             for space, queries in ((plain_pool, plain), (mapped_pool, z[asked]))
         )
         same = [found == codes[asked][:, None] for found in (before, after)]
         gain = same[1].sum(axis=1) - same[0].sum(axis=1)
-        shown = np.arange(len(asked))
-        if rows is None:
-            ranked = np.argsort(-gain, kind="stable")
-            if (gain != 0).sum() >= n_examples:
-                ranked = ranked[gain[ranked] != 0]
-            places = np.linspace(0, len(ranked) - 1, min(n_examples, len(ranked)))
-            shown = ranked[np.round(places).astype(int)]
-        titles = range(len(x)) if row_names is None else row_names
+        shown = np.arange(len(asked)) if rows is not None else _spread(gain, n_examples)
         return cls(
             codes[asked][shown],
             before=before[shown],
             after=after[shown],
-            row_names=[titles[i] for i in asked[shown]],
+            row_names=[int(i) if row_names is None else row_names[i] for i in asked[shown]],
             class_names=names,
             share_before=float(same[0].mean()),
             share_after=float(same[1].mean()),
@@ -339,43 +325,36 @@ class NeighborsDisplay:
         NeighborsDisplay
             The display itself.
         """
-        lines = import_optional("matplotlib.lines", "report")
         n, k = np.shape(self.before)
         ax = one_axes(ax, (1.6 + 0.31 * (2 * k + 4), 1.2 + 0.31 * n))
         codes = np.hstack([np.reshape(self.classes, (-1, 1)), self.before, self.after])
         x, y = np.meshgrid(np.r_[0, 1.6 + np.arange(k), 2.6 + k + np.arange(k)], np.arange(n))
-        same = codes == codes[:, :1]
+        same = (codes == codes[:, :1]).ravel()
         many = len(self.class_names) > MAX_LEGEND
         colors = np.array([class_style(int(c))[0] for c in codes.ravel()])
         if many:
-            colors = np.where(same, COLORS[0], COLORS[1]).ravel()
-        # Filled if the neighbour has the class of the sample, otherwise an outline.
-        faces = np.where(same.ravel(), colors, "none")
-        style = {"marker": "s", "s": 190, "linewidths": 1.4}
-        self.squares_ = ax.scatter(x.ravel(), y.ravel(), c=faces, edgecolors=colors, **style)
-        for i, j in np.ndindex(codes.shape) if many else ():
-            ink = {"color": "white" if same[i, j] else "black", "fontsize": 7}
-            name = label(self.class_names[int(codes[i, j])], width=2)
-            ax.text(x[i, j], i, name, ha="center", va="center", **ink)
-        ax.set_xlim(-0.6, 2.2 + 2 * k)
-        ax.set_ylim(n - 0.4, -1.6)
+            colors = np.where(same, COLORS[0], COLORS[1])
+        style = {"marker": "s", "s": 190, "linewidths": 1.4, "edgecolors": colors}
+        faces = np.where(same, colors, "none")
+        self.squares_ = ax.scatter(x.ravel(), y.ravel(), c=faces, **style)
+        ax.set(xlim=(-0.6, 2.2 + 2 * k), ylim=(n - 0.4, -1.6), xticks=[])
         names = [f"sample {name}" if isinstance(name, int) else name for name in self.row_names]
         ax.set_yticks(range(n), labels(names, width=16))
-        ax.set_xticks([])
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
         heads = {-0.45: "own", 1.15: f"before: {self.share_before:.0%} same class"}
         for at, text in (heads | {2.15 + k: f"after: {self.share_after:.0%}"}).items():
             ax.text(at, -0.85, text, fontweight="bold", va="bottom")
+        legend = {"same class": COLORS[0], "other class": COLORS[1]}
         if not many:
-            shown = [int(c) for c in np.unique(codes)]
-            entries = [label(self.class_names[c], width=16) for c in shown]
-            square = {"linestyle": "", "marker": "s", "markersize": 9}
-            handles = [lines.Line2D([], [], color=class_style(c)[0], **square) for c in shown]
-            handles.append(lines.Line2D([], [], color=QUIET, markerfacecolor="none", **square))
-            entries.append("outline: other class")
-            place = {"loc": "upper left", "bbox_to_anchor": (0, 0.0), "frameon": False}
-            ax.legend(handles, entries, ncols=min(len(entries), 5), fontsize="small", **place)
+            present = np.unique(codes)
+            legend = {label(self.class_names[c], width=16): class_style(c)[0] for c in present}
+        square = {"linestyle": "", "marker": "s", "markersize": 9}
+        handles = [ax.plot([], [], color=color, **square)[0] for color in legend.values()]
+        handles += ax.plot([], [], color=QUIET, markerfacecolor="none", **square)
+        place = {"loc": "upper left", "bbox_to_anchor": (0, 0.0), "frameon": False}
+        entries = [*legend, "outline: other class"]
+        ax.legend(handles, entries, ncols=min(len(entries), 5), fontsize="small", **place)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -527,53 +506,52 @@ class LocalMetricsDisplay:
         """
         collections = import_optional("matplotlib.collections", "report")
         ax = one_axes(ax, (7.4, 5.0))
-        handles: dict[int, Any] = {}
-        _scatter_classes(ax, self.rows, self.classes, handles, quiet=True)
+        handles = _scatter_classes(ax, self.rows, self.classes, alpha=0.5)
         step = np.asarray(self.spacing)
-        shapes = _ellipses(self.metrics, step)
-        outlines = list(self.points[:, None] + shapes)
+        outlines = self.points[:, None] + _ellipses(self.metrics, step)
         style = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.1}
-        self.ellipses_ = ax.add_collection(collections.PolyCollection(outlines, **style))
+        self.ellipses_ = ax.add_collection(collections.PolyCollection(list(outlines), **style))
         low, high = self.points.min(axis=0) - step, self.points.max(axis=0) + step
-        # Space at the right for the learned metric.
-        ax.set_xlim(low[0], high[0] + 3 * step[0])
-        ax.set_ylim(low[1], high[1])
+        # The learned metric is at the lower right, at twice the size of the others.
+        centre = np.array([high[0] + 1.4 * step[0], low[1] + 1.75 * step[1]])
+        learned = centre + 2 * _ellipses(self.metric[None], step)[0]
+        ax.fill(*learned.T, facecolor="none", edgecolor="black", linewidth=2)
+        text = {"ha": "center", "fontsize": "small"}
+        ax.text(centre[0], centre[1] + 1.5 * step[1], "learned metric", **text)
+        ax.set(xlim=(low[0], high[0] + 3 * step[0]), ylim=(low[1], high[1]))
         ax.set_xlabel(label(self.feature_names[0], width=40))
         ax.set_ylabel(label(self.feature_names[1], width=40))
         shown = list(handles)[:9]
         entries = [label(self.class_names[c], width=18) for c in shown]
         if len(shown) < len(handles):
-            entries[-1] = f"{entries[-1]} and {len(handles) - len(shown)} more"
-        keys = [handles[c] for c in shown]
-        side_legend(ax, keys, entries, markerscale=1.4, handletextpad=0.3)
-        self._corner(ax, high, low)
+            entries[-1] += f" and {len(handles) - len(shown)} more"
+        side_legend(ax, [handles[c] for c in shown], entries, markerscale=1.4)
         ax.set_title("Local metrics")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _corner(self, ax: Any, high: FloatArray, low: FloatArray) -> None:
-        """Draw the learned metric at the lower right, at twice the size of the others."""
-        step = np.asarray(self.spacing)
-        centre = np.array([high[0] + 1.4 * step[0], low[1] + 1.75 * step[1]])
-        outline = centre + 2 * _ellipses(self.metric[None], step)[0]
-        ax.fill(*outline.T, facecolor="none", edgecolor="black", linewidth=2)
-        top = centre[1] + 1.5 * step[1]
-        ax.text(centre[0], top, "learned metric", ha="center", fontsize="small")
-
 
 def _scatter_classes(
-    ax: Any, points: FloatArray, classes: IntArray, handles: dict[int, Any], *, quiet: bool = False
-) -> None:
-    """Draw points in the colours of their classes and add legend entries to `handles`."""
-    lines = import_optional("matplotlib.lines", "report")
+    ax: Any, points: FloatArray, classes: IntArray, alpha: float = 0.75
+) -> dict[int, Any]:
+    """Draw points in the colours and markers of their classes; return them by class."""
     n = len(points)
     size = float(np.interp(n, [100, 500, 2000], [16, 10, 5]))
-    style = {"s": size, "alpha": 0.5 if quiet else 0.75, "linewidths": 0, "rasterized": n > 400}
-    for c in np.unique(classes):
-        color, marker = class_style(int(c))
-        ax.scatter(*points[classes == c].T, color=color, marker=marker, **style)
-        empty = {"linestyle": "", "markersize": 5, "markeredgewidth": 0}
-        handles[int(c)] = lines.Line2D([], [], marker=marker, color=color, **empty)
+    style = {"s": size, "alpha": alpha, "linewidths": 0, "rasterized": n > 400}
+    handles = {}
+    for c in np.unique(classes).tolist():
+        color, marker = class_style(c)
+        handles[c] = ax.scatter(*points[classes == c].T, color=color, marker=marker, **style)
+    return handles
+
+
+def _spread(gain: IntArray, n_examples: int) -> IntArray:
+    """Return samples evenly spaced from the largest gain to the largest loss."""
+    ranked = np.argsort(-gain, kind="stable")
+    if (gain != 0).sum() >= n_examples:
+        ranked = ranked[gain[ranked] != 0]
+    places = np.linspace(0, len(ranked) - 1, min(n_examples, len(ranked)))
+    return np.asarray(ranked[np.round(places).astype(int)])
 
 
 def _features_and_images(estimator: Any, X: Any) -> tuple[FloatArray, FloatArray]:
@@ -589,46 +567,27 @@ def _features_and_images(estimator: Any, X: Any) -> tuple[FloatArray, FloatArray
 def _plane(rows: FloatArray, reducer: Any) -> FloatArray:
     """Return samples in two dimensions; the second is zero if there is only one."""
     if reducer is None:
-        # Scaled by the largest entry: the square of 1e160 is infinite.
-        peak = float(np.abs(rows).max(initial=0.0)) or 1.0
-        z = (rows - np.median(rows, axis=0)) / peak
         # Distant samples would dominate the components; the nearest 95% set them.
-        far = np.linalg.norm(z, axis=1)
-        near = far <= np.quantile(far, 0.95)
-        placed = PCA(min(2, near.sum(), rows.shape[1]), svd_solver="full").fit(z[near]).transform(z)
+        far = np.linalg.norm(rows - np.median(rows, axis=0), axis=1)
+        near = rows[far <= np.quantile(far, 0.95)]
+        placed = PCA(min(2, *near.shape), svd_solver="full").fit(near).transform(rows)
     else:
         placed = np.asarray(clone(reducer).fit_transform(rows), float)
-    if placed.ndim != 2 or not 1 <= placed.shape[1] <= 2:
+    if placed.ndim != 2 or placed.shape[1] > 2:
         raise ValueError(
             f"The reducer must return one or two dimensions; got shape {placed.shape}. Set its "
             "n_components=2."
         )
-    if placed.shape[1] == 1:
-        placed = np.hstack([placed, np.zeros_like(placed)])
-    return np.asarray(placed)
-
-
-def _name_centres(
-    ax: Any, points: FloatArray, classes: IntArray, names: Sequence[str], most: int = 60
-) -> None:
-    """Write the name of each class at the median of its samples."""
-    present, counts = np.unique(classes, return_counts=True)
-    box = {"facecolor": "white", "alpha": 0.65, "pad": 0.6, "linewidth": 0}
-    style = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": "bold", "bbox": box}
-    for c in present[np.argsort(-counts, kind="stable")][:most]:
-        ax.text(*np.median(points[classes == c], axis=0), label(names[int(c)], width=8), **style)
+    return np.pad(placed, [(0, 0), (0, 2 - placed.shape[1])])
 
 
 def _frame_most(points: FloatArray) -> tuple[FloatArray, FloatArray, int]:
     """Return the corners of a frame robust to distant samples, and the number outside it."""
     low, high = np.quantile(points, [0.02, 0.98], axis=0)
-    room = 0.3 * (high - low)
-    low = np.maximum(points.min(axis=0), low - room)
-    high = np.minimum(points.max(axis=0), high + room)
-    outside = int(((points < low) | (points > high)).any(axis=1).sum())
-    pad = 0.04 * (high - low)
-    pad[pad == 0] = 1.0
-    return low - pad, high + pad, outside
+    room = 0.3 * np.where(high > low, high - low, 1.0)
+    low = np.maximum(points.min(axis=0) - 0.2 * room, low - room)
+    high = np.minimum(points.max(axis=0) + 0.2 * room, high + room)
+    return low, high, int(((points < low) | (points > high)).any(axis=1).sum())
 
 
 def _ellipses(metrics: FloatArray, spacing: FloatArray, n_corners: int = 40) -> FloatArray:
