@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -16,6 +16,8 @@ from sklearn.model_selection import train_test_split
 from genmetric._neighbors import nearest_neighbors
 from genmetric._text import duration, import_optional
 from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric.comparison import METHODS, Comparison, MethodResult
+from genmetric.comparison.result import value_text
 from genmetric.inspection import learned_metric, linear_map, pair_contributions
 from genmetric.plot import (
     ComparisonDisplay,
@@ -28,10 +30,8 @@ from genmetric.plot import (
 from genmetric.plot.palette import draw_samples, plain_name, standardize
 from genmetric.report.page import Cell, Picture, Table, page_style, write_page
 
-if TYPE_CHECKING:
-    from genmetric.comparison import Comparison, MethodResult
-
-Section = tuple[str, list["str | Table | Picture"]]
+Block = str | Table | Picture
+Section = tuple[str, list[Block]]
 
 
 def write_report(
@@ -50,8 +50,8 @@ def write_report(
     Parameters
     ----------
     comparison : genmetric.comparison.Comparison
-        The comparison. If it recommends a metric that was learned, this metric is fitted for the
-        pictures: on all samples, and again without the samples that are shown.
+        The comparison. The metric that it recommends, or the one in question, is fitted once more
+        for the pictures, without the samples that they show.
     path : str or path-like
         The file to write; an existing file is replaced.
     command : str, default=""
@@ -81,8 +81,6 @@ def write_report(
     ...     write_report(found, Path(folder) / "wine.html").name
     'wine.html'
     """
-    from genmetric.comparison import METHODS
-
     if row_names is not None and len(row_names) != comparison.n_samples:
         raise ValueError(
             f"row_names has {len(row_names)} names for {comparison.n_samples} samples."
@@ -130,46 +128,44 @@ def _shown(comparison: Comparison) -> MethodResult | None:
 
 def _facts(comparison: Comparison) -> list[tuple[str, str, str]]:
     """Return the numbers behind the verdict."""
-    label = comparison.scoring.label
-    label = label[:1].upper() + label[1:]
-    facts = []
     shown = _shown(comparison)
-    if shown is not None:
-        head = "Recommended" if shown.key == comparison.recommended else "Lowest loss"
-        facts.append((head, shown.name, f"method {shown.key}"))
-        facts.append((label, comparison.score_text(shown), "± half of the 95% interval"))
-    for key, text in ((comparison.baseline, "Without learning"), ("majority", ""), ("mean", "")):
-        result = _result(comparison, key)
-        if result is not None and result is not shown:
-            name = text or "Without the features"
-            facts.append((name, comparison.score_text(result), result.name))
+    if shown is None:
+        return []
+    label = comparison.scoring.label
+    head = "Recommended" if shown.key == comparison.recommended else "Lowest loss"
+    facts = [
+        (head, shown.name, f"method {shown.key}"),
+        (label[:1].upper() + label[1:], comparison.score_text(shown), "± half of the 95% interval"),
+    ]
+    if shown.predictions is not None:
+        facts.append(("Off by", _text(shown.typical_error), "or less in half of the predictions"))
+    names = {comparison.baseline: "Without learning"}
+    names |= dict.fromkeys(("majority", "mean"), "Without the features")
+    facts += [
+        (names[r.key], comparison.score_text(r), r.name)
+        for r in comparison.ran
+        if r.key in names and r is not shown
+    ]
     return facts
 
 
 def _target(comparison: Comparison) -> Section:
     """Say what is predicted, with the classes or the range of numbers."""
     target, y = comparison.target, np.asarray(comparison.y)
-    counts = f"{comparison.n_samples:,} samples, {comparison.n_features:,} features."
-    blocks: list[str | Table | Picture] = []
+    what = f"{comparison.task.capitalize()}."
     if target is not None:
-        blocks.append(f"Column {target.name}: {target.reason}. {counts}")
-    else:
-        blocks.append(f"{comparison.task.capitalize()}. {counts}")
+        what += f" Column {target.name}: {target.reason}."
+    blocks: list[Block] = [
+        f"{what} {comparison.n_samples:,} samples, {comparison.n_features:,} features."
+    ]
     if comparison.task == "regression" and len(y):
         low, middle, high = (_text(v) for v in np.quantile(y, [0, 0.5, 1]))
-        blocks.append(
-            f"Numbers from {low} to {high}, median {middle}, mean {_text(y.mean())}, standard "
-            f"deviation {_text(y.std())}."
-        )
-    n_classes, sizes = len(comparison.class_names), np.asarray(comparison.class_counts)
-    if n_classes:
+        blocks.append(f"Numbers from {low} to {high}, median {middle}, mean {_text(y.mean())}.")
+    names, sizes = comparison.class_names, np.asarray(comparison.class_counts)
+    if names:
         largest = np.argsort(-sizes, kind="stable")[:30]
-        names = comparison.class_names
-        rows = [
-            [plain_name(names[i], width=60), int(sizes[i]), float(sizes[i] / sizes.sum())]
-            for i in largest
-        ]
-        cut = f"The 30 largest of {n_classes:,} classes." if n_classes > 30 else ""
+        rows = [[plain_name(names[i], width=60), sizes[i], sizes[i] / sizes.sum()] for i in largest]
+        cut = f"The 30 largest of {len(names):,} classes." if len(names) > 30 else ""
         blocks.append(Table(["class", "samples", "share"], rows, cut, formats={"share": ".1%"}))
     return "What is predicted", blocks
 
@@ -182,26 +178,20 @@ def _methods(comparison: Comparison) -> Section:
     rows: list[list[Any]] = []
     for result in comparison.results:
         name = result.name if result.has_map else f"{result.name} (no map)"
-        remark = _selected(result)
         if result.skipped:
-            rows.append(
-                [Cell(name, "quiet"), None, None, None, Cell(f"skipped: {remark}", "quiet")]
-            )
+            why = Cell(f"skipped: {result.note}", "quiet")
+            rows.append([Cell(name, "quiet"), None, None, None, why])
             continue
         mean, mark = float(scoring.score(result.error)), "best" if result is shown else ""
         score = Cell(mean, mark, text=comparison.score_text(result))
-        seconds = (float(s.mean()) for s in (result.fit_seconds, result.predict_seconds))
+        seconds = [float(s.mean()) for s in (result.fit_seconds, result.predict_seconds)]
         times = (Cell(s, text=duration(s)) for s in seconds)
-        rows.append([name, score, *times, remark])
+        rows.append([name, score, *times, _selected(result)])
     table = Table(
-        ["method", f"{scoring.label} ± 95% interval", "fit", "predict", "selected; remarks"],
+        ["method", f"{scoring.label} ± 95% interval", "fit", "predict", "selected parameters"],
         rows,
         "Scores on test samples. Times are means over the folds; fitting includes the selection of "
-        "parameters.",
-        note="Methods without a map cannot transform samples to a space of their own: "
-        "more accurate predictions, but no distance to search with."
-        if any(not r.has_map for r in comparison.ran)
-        else "",
+        "parameters. A method without a map predicts, but has no distance to search with.",
     )
     better = "Larger" if scoring.greater_is_better else "Smaller"
     picture = _draw(
@@ -215,17 +205,12 @@ def _methods(comparison: Comparison) -> Section:
 
 
 def _selected(result: MethodResult) -> str:
-    """Return the parameters that most folds selected, and the note."""
-
-    def words(value: Any) -> str:
-        return f"{value:.4g}" if isinstance(value, float) else str(value)
-
+    """Return the parameters that most folds selected."""
     chosen = Counter(
-        ", ".join(f"{name}={words(value)}" for name, value in parameters.items())
+        ", ".join(f"{name}={_text(value)}" for name, value in parameters.items())
         for parameters in result.parameters
-        if parameters
     )
-    return "; ".join([*(text for text, _ in chosen.most_common(1)), *filter(None, [result.note])])
+    return chosen.most_common(1)[0][0] if chosen else ""
 
 
 def _mistakes(comparison: Comparison) -> list[Section]:
@@ -243,25 +228,25 @@ def _mistakes(comparison: Comparison) -> list[Section]:
     text = f"Test samples of all folds, classified by {result.name}."
     if len(counts) <= 15:
         rows = [
-            [name, *(Cell(int(n), shade=float(s)) for n, s in zip(row, part, strict=True)), own]
+            [name, *map(_shaded, row, part), own]
             for name, row, part, own in zip(names, counts, share, np.diag(share), strict=True)
         ]
-        table = Table(
-            ["actual class", *names, "recall"],
-            rows,
-            "Rows: actual class. Columns: predicted class.",
-            formats={"recall": ".1%"},
-            sortable=False,
-        )
-        return [("Which classes are confused", [text, table])]
-    wrong = counts * (1 - np.eye(len(counts), dtype=int))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:20]
-    pairs = [divmod(int(i), len(counts)) for i in order]
-    rows = [[names[i], names[j], int(wrong[i, j]), share[i, j]] for i, j in pairs if wrong[i, j]]
-    columns = ["actual class", "predicted class", "samples", "share of the actual class"]
-    caption = f"The most frequent confusions among {len(counts):,} classes."
-    table = Table(columns, rows, caption, formats={columns[3]: ".1%"})
+        caption, heads = "Rows: actual class. Columns: predicted class.", ["actual class", *names]
+        table = Table([*heads, "recall"], rows, caption, formats={"recall": ".1%"}, sortable=False)
+    else:
+        wrong = counts * (1 - np.eye(len(counts), dtype=int))
+        order = np.argsort(-wrong, axis=None, kind="stable")[:20]
+        pairs = zip(*np.unravel_index(order, wrong.shape), strict=True)
+        rows = [[names[i], names[j], wrong[i, j], share[i, j]] for i, j in pairs if wrong[i, j]]
+        heads = ["actual class", "predicted class", "samples", "share of the actual class"]
+        caption = f"The most frequent confusions among {len(counts):,} classes."
+        table = Table(heads, rows, caption, formats={heads[3]: ".1%"})
     return [("Which classes are confused", [text, table])]
+
+
+def _shaded(count: int, share: float) -> Cell:
+    """Return a cell of a confusion matrix."""
+    return Cell(int(count), shade=float(share))
 
 
 def _predictions(result: MethodResult) -> Section:
@@ -280,63 +265,43 @@ def _predictions(result: MethodResult) -> Section:
             for axis in (ax.xaxis, ax.yaxis):
                 # scikit-learn places ticks at fractions of the range; these are round numbers.
                 axis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 5, 10]))
-                axis.set_major_formatter(ticker.EngFormatter() if _large(actual) else _text)
+                axis.set_major_formatter(_text)
 
-    typical = np.median(np.abs(actual - predicted))
     text = (
         f"Test samples of all folds, predicted by {result.name}. Half of the predictions are off by "
-        f"less than {_text(typical)}, in the unit of the target."
+        f"less than {_text(result.typical_error)}, in the unit of the target."
     )
     caption = "Left: actual against predicted values. Right: residuals, actual minus predicted."
     alt = "Actual values and residuals against predicted values"
     return "Predicted and actual values", [text, _draw((8.8, 3.8), draw, caption, alt, panels=2)]
 
 
-def _large(values: FloatArray) -> bool:
-    """Tell whether numbers need a unit prefix such as k or M."""
-    return bool(np.abs(values).max(initial=0.0) >= 1e5)
-
-
 def _learned(
     comparison: Comparison, key: str, row_names: Sequence[Any] | None, seed: int
 ) -> list[Section]:
-    """Show what a metric learned."""
-    from genmetric.comparison import METHODS
-
-    best = comparison.best_estimator(key)
-    model = best if comparison.encoder is None else best[1:]
+    """Show what a metric learned, with samples that it was not fitted on."""
     x, y = comparison.encoded(), np.asarray(comparison.y)
-    encoder = comparison.encoder
-    columns = np.asarray(
-        getattr(encoder, "feature_columns_", comparison.feature_names), dtype=object
-    )
-    name = comparison[key].name
+    columns = getattr(comparison.encoder, "feature_columns_", np.array(comparison.feature_names))
     drawn = draw_samples(len(x), 20_000, seed)
-    labels = y[drawn] if comparison.task == "classification" else None
-    rest, held = _hold_out(drawn, labels, seed)
-    note = "Samples that the metric was fitted on: new ones would be slightly worse."
-    shown = model
-    if x.shape[1] <= 300:
-        method = METHODS[key]
-        options = {"random_state": comparison.seed, "feature_columns": columns}
-        shown = method.fit(x[rest], y[rest], comparison.task, **options)
-        note = f"{len(held):,} samples that were left out when the {name} was fitted."
-    return [
-        _contributions(model, x, columns, comparison.feature_names, name),
-        _neighbors(comparison, shown, (x, y), (rest, held), columns, row_names, note),
-        _plane(comparison, shown, x, y, held, note),
-    ]
-
-
-def _hold_out(drawn: IntArray, labels: AnyArray | None, seed: int) -> tuple[IntArray, IntArray]:
-    """Divide samples into those to fit on and at most 1000, or 30%, to show."""
+    # Each class has samples on both sides, if there are enough of them.
     size = min(1000, max(1, int(0.3 * len(drawn))))
-    if labels is not None:
-        counts = np.unique(labels, return_counts=True)[1]
-        if counts.min() < 3 or size < len(counts) or len(drawn) - size < len(counts):
-            labels = None
-    rest, held = train_test_split(drawn, test_size=size, stratify=labels, random_state=seed)
-    return np.sort(rest), np.sort(held)
+    counts = np.unique(y[drawn], return_counts=True)[1]
+    stratify = comparison.task == "classification" and counts.min() > 2 and size >= len(counts)
+    halves = train_test_split(
+        drawn, test_size=size, stratify=y[drawn] if stratify else None, random_state=seed
+    )
+    rest, held = (np.sort(half) for half in halves)
+    options = {"random_state": comparison.seed, "feature_columns": columns}
+    model = METHODS[key].fit(x[rest], y[rest], comparison.task, **options)
+    note = (
+        f"{len(held):,} samples that were left out when the {comparison[key].name} was fitted on "
+        f"{len(rest):,} others."
+    )
+    sections = [
+        _contributions(model, x[rest], columns, comparison.feature_names, comparison[key].name),
+        _neighbors(comparison, model, (x, y), (rest, held), columns, row_names, note),
+    ]
+    return [*sections, _plane(comparison, model, x, y, held, note)] if len(held) > 2 else sections
 
 
 def _by_column(shares: FloatArray, columns: AnyArray) -> dict[str, float]:
@@ -356,9 +321,9 @@ def _contributions(
     n = min(25, len(shares))
     order = sorted(shares, key=lambda column: -abs(shares[column]))
     text = (
-        f"Mean share of each column in the squared distance between two samples under the {method}, "
-        "fitted on all samples. Shares sum to 100% and do not depend on units. A share is negative "
-        "if correlated columns compensate for the column."
+        f"Mean share of each column in the squared distance between two samples under the {method}. "
+        "Shares sum to 100% and do not depend on units. A share is negative if correlated columns "
+        "compensate for the column."
     )
     display = FeatureWeightsDisplay(
         np.array(list(shares.values())), feature_names=list(shares), max_features=n
@@ -399,7 +364,7 @@ def _neighbors(
     plain_rest, plain_held = standardize(x[rest], x[held])
     spaces = ((plain_rest, plain_held), (into.map_features(x[rest]), into.map_features(x[held])))
     before, after = (rest[nearest_neighbors(a, 1, queries=b).indices[:, 0]] for a, b in spaces)
-    blocks: list[str | Table | Picture] = [note]
+    blocks: list[Block] = [note]
     if comparison.task == "classification":
         gain = (y[before] != y[held]).astype(float) - (y[after] != y[held])
         blocks += _neighbor_picture(comparison, model, x, y, rest, held, row_names)
@@ -445,7 +410,7 @@ def _neighbor_picture(
     rest: IntArray,
     held: IntArray,
     row_names: Sequence[Any] | None,
-) -> list[str | Table | Picture]:
+) -> list[Block]:
     """Draw the classes of the neighbours of examples, with a sentence on all samples shown."""
     k, n = min(10, len(rest) - 1), min(12, len(held))
     every = np.isin(np.unique(y), np.concatenate([y[rest], y[held]]))
@@ -484,8 +449,6 @@ def _plane(
     comparison: Comparison, model: Any, x: FloatArray, y: AnyArray, held: IntArray, note: str
 ) -> Section:
     """Show samples in a plane before and after; numeric targets are divided into four ranges."""
-    if len(held) < 3:
-        return "Samples in a plane", []
     labels: AnyArray = y[held]
     classes = np.unique(y)
     names = np.asarray(comparison.class_names, dtype=object)
@@ -565,8 +528,6 @@ def _first_rows(comparison: Comparison) -> Section:
 
 def _measured(comparison: Comparison) -> Section:
     """Say how scores were measured and tested, and what the methods are."""
-    from genmetric.comparison import METHODS
-
     text = (
         f"{comparison.protocol}. All methods use the same folds and select their parameters on the "
         "training samples only."
@@ -576,7 +537,7 @@ def _measured(comparison: Comparison) -> Section:
         for r in comparison.results
         if r.key in METHODS
     ]
-    blocks: list[str | Table | Picture] = [text, *filter(None, [comparison.footnote])]
+    blocks: list[Block] = [text, *filter(None, [comparison.footnote])]
     if rows:
         blocks.append(Table(["method", "key", "what it does"], rows, sortable=False))
     return "How it was measured", blocks
@@ -624,5 +585,5 @@ def _row(comparison: Comparison, position: int, names: Sequence[Any] | None) -> 
 def _text(value: Any, _: Any = None) -> str:
     """Write a value: numbers with four digits and without an exponent if they are short."""
     if isinstance(value, float):  # also numpy's float64
-        return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
+        return value_text(value)
     return plain_name(value, width=40).removesuffix(" 00:00:00")
