@@ -206,6 +206,13 @@ def test_html_of_a_comparison_is_escaped():
     assert html.count('<tr class="shown">') == 1
 
 
+def test_a_notebook_shows_decisions_about_columns_and_the_first_rows(found):
+    html = found._repr_html_()
+    for words in ("species: 3 classes (cat, dog, owl)", "planet", "First rows", "animal-0002"):
+        assert words in html
+    assert "animal-0003" not in html
+
+
 def test_frame_and_json(found):
     frame = found.to_frame()
     assert frame.index.tolist() == ["majority", "standardized", "generative"]
