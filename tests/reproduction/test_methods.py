@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_blobs
 from sklearn.metrics import rand_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
@@ -25,7 +24,6 @@ from genmetric.reproduction.methods import (
     KernelCombination,
     LocalVotes,
     Method,
-    OneKernel,
     Seconds,
     Votes,
 )
@@ -137,7 +135,15 @@ def test_kernels_are_shared_and_ties_go_to_fewer_regions(fits, monkeypatch):
     assert params == {"regions": 1, "C": 0.5}
     expected = model.predict(kernels.gram(fits.parts["val"][0], X))
     assert np.mean(predict("val") == expected) > 0.95
-    assert OneKernel("rbf", "rbf", "k", 0).run(fits)["test"] < 20
+
+
+def test_separate_halves_for_metrics_and_kernel_weights(fits, monkeypatch):
+    monkeypatch.setattr("genmetric.reproduction.methods.C_GRID", (0.5,))
+    params, predict = next(KernelCombination("k", "k", "k", (1,), "auto", 0.5).candidates(fits))
+    kernels = RegionalKernels(1, holdout=0.5, random_state=0)
+    model = SimpleMKLClassifier(kernels, C=0.5).fit(*fits.parts["train"])
+    assert params == {"regions": 1, "C": 0.5}
+    assert np.mean(predict("test") == model.predict(fits.parts["test"][0])) > 0.95
 
 
 def test_clusters(fits):
@@ -160,17 +166,11 @@ def test_seconds(fits):
     assert found["extra"] == {"fits": 2}
 
 
-def test_fewer_samples_than_neighbours():
-    X, y = make_blobs(30, 2, centers=2, random_state=0)
-    fits = Fits(split_parts(X, y, PROBLEMS["iris"], 0))
-    assert InMetric("m", "m", "m").run(fits)["chosen"]["k"] <= 18
-
-
 def test_protocol_depends_on_data_and_grid_not_on_the_title():
     iris, base = PROBLEMS["iris"], InMetric("m", "m", "m", PLAIN_SETTINGS)
     others = [
         InMetric("m", "m", "m", (({}, GenerativeMetric()),)),
-        InMetric("m", "m", "m", PLAIN_SETTINGS, Votes((1, 3))),
+        InMetric("m", "m", "m", PLAIN_SETTINGS, Votes((1, 7))),
         InMetric("n", "m", "m", PLAIN_SETTINGS),
     ]
     found = [protocol(iris, method) for method in (base, *others)]
