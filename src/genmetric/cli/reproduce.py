@@ -10,7 +10,7 @@ import click
 
 from genmetric.cli import options as opt
 from genmetric.cli.output import progress_bar, remark, say
-from genmetric.reproduction.names import TABLES
+from genmetric.reproduction import TABLES
 
 DIRECTORY = click.Path(exists=True, file_okay=False)
 

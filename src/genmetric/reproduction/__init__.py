@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from genmetric.reproduction.names import TABLES
-
 if TYPE_CHECKING:
     from genmetric.reproduction.pages import run_tables as run_tables
 
 __all__ = ["TABLES", "run_tables"]
+
+#: Names of the paper's tables.
+TABLES = ("small", "large", "nonlinear", "density", "clustering", "timing", "isomap")
 
 
 def __getattr__(name: str) -> Any:

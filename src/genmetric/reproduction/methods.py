@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics import adjusted_rand_score, rand_score
+from sklearn.metrics import rand_score
 
 from genmetric._typing import AnyArray, IntArray
 from genmetric.cluster import MetricKMeans
@@ -128,9 +128,8 @@ class Method:
     title: str = field(repr=False)
     family: str = field(repr=False)
 
-    #: Whether larger scores are better, and the unit of the score.
+    #: Whether larger scores are better.
     higher_is_better = False
-    unit = "error, %"
 
     def candidates(self, fits: Fits) -> Iterator[Candidate]:
         """Yield the settings, the simplest first."""
@@ -140,17 +139,13 @@ class Method:
         """Compute the error rate in %."""
         return 100 * float(np.mean(predicted != truth))
 
-    def further(self, fits: Fits, params: Mapping[str, Any], predicted: AnyArray) -> dict[str, Any]:
-        """Compute further results of the selected setting from its predictions of the test part."""
-        return {}
-
     def run(self, fits: Fits) -> dict[str, Any]:
         """Select a candidate on the validation samples; the test samples are used once.
 
         Returns
         -------
         dict
-            "validation" and "test", the scores; "chosen", the setting; "extra", further results.
+            "validation" and "test", the scores, and "chosen", the setting.
         """
         sign = -1 if self.higher_is_better else 1
         y_val, y_test = fits.parts["val"][1], fits.parts["test"][1]
@@ -162,13 +157,8 @@ class Method:
                 best, least = candidate, loss
         if best is None:
             raise ValueError(f"The method {self.name!r} has no candidate of finite score.")
-        params, predicted = dict(best[0]), best[1]("test")
-        return {
-            "validation": sign * least,
-            "test": self.score(y_test, predicted),
-            "chosen": params,
-            "extra": self.further(fits, params, predicted),
-        }
+        test = self.score(y_test, best[1]("test"))
+        return {"validation": sign * least, "test": test, "chosen": dict(best[0])}
 
 
 @dataclass(frozen=True)
@@ -244,17 +234,6 @@ class InMetric(Method):
             for others, predict in self.decision.candidates(fits, metric):
                 yield {**params, **others}, predict
 
-    def further(self, fits: Fits, params: Mapping[str, Any], predicted: AnyArray) -> dict[str, Any]:
-        """Count the eigenvalues of a learned metric above a few fractions of the largest one."""
-        for given, metric in self.metrics:
-            if metric is not None and given.items() <= params.items():
-                L = fits.fitted(metric).components_
-                values = np.linalg.eigvalsh(L.T @ L)
-                levels = (1e-2, 1e-4, 1e-6)
-                ranks = {f"{v:g}": int((values > v * values.max()).sum()) for v in levels}
-                return {"rank": ranks}
-        return {}
-
 
 @dataclass(frozen=True)
 class LocalVotes(Method):
@@ -319,8 +298,9 @@ class KernelCombination(Method):
     def candidates(self, fits: Fits) -> Iterator[Candidate]:
         """Yield candidates with the fewest regions and the smallest C first."""
         for n_regions in self.regions:
-            options = {"shrinkage": self.shrinkage, "holdout": self.holdout}
-            kernels = RegionalKernels(n_regions, random_state=fits.seed, **options)
+            kernels = RegionalKernels(
+                n_regions, shrinkage=self.shrinkage, holdout=self.holdout, random_state=fits.seed
+            )
             path = fits.memo(("mkl", repr(kernels)), partial(_path_of_c, fits, kernels))
             for C, predicted in path:
                 yield {"regions": n_regions, "C": C}, predicted.__getitem__
@@ -359,7 +339,6 @@ class Clusters(Method):
     n_init: int = 5
 
     higher_is_better = True
-    unit = "Rand index"
 
     def candidates(self, fits: Fits) -> Iterator[Candidate]:
         """Yield candidates that all start from the same k-means centres."""
@@ -381,10 +360,6 @@ class Clusters(Method):
         """Compute the Rand index of classes and clusters."""
         return float(rand_score(truth, predicted))
 
-    def further(self, fits: Fits, params: Mapping[str, Any], predicted: AnyArray) -> dict[str, Any]:
-        """Compute the adjusted Rand index, which is zero on average for random clusters."""
-        return {"adjusted": float(adjusted_rand_score(fits.parts["test"][1], predicted))}
-
 
 @dataclass(frozen=True)
 class Seconds(Method):
@@ -404,8 +379,6 @@ class Seconds(Method):
     estimator: Any
     rounds: int = 3
 
-    unit = "seconds"
-
     def run(self, fits: Fits) -> dict[str, Any]:
         """Fit several times and return the shortest time."""
         times: list[float] = []
@@ -414,5 +387,4 @@ class Seconds(Method):
             start = process_time()
             model.fit(*fits.parts["train"])
             times.append(process_time() - start)
-        extra = {"fits": len(times)}
-        return {"validation": None, "test": min(times), "chosen": {}, "extra": extra}
+        return {"validation": None, "test": min(times), "chosen": {"fits": len(times)}}

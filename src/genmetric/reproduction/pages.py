@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import io
 import os
 import platform
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from genmetric._text import did_you_mean, import_optional
 from genmetric.files import write_atomically
-from genmetric.report import Cell, Picture, Table, write_page
+from genmetric.report import Picture, write_page
+from genmetric.reproduction import TABLES
 from genmetric.reproduction.experiments import EXPERIMENTS, Experiment
 from genmetric.reproduction.isomap import isomap_table
-from genmetric.reproduction.names import TABLES
 from genmetric.reproduction.problems import PROBLEMS, load_problem
-from genmetric.reproduction.ranks import Ranking, critical_difference_diagram
+from genmetric.reproduction.ranks import critical_difference_diagram
 from genmetric.reproduction.runner import plan, read_scores, run
 from genmetric.reproduction.tables import (
-    MARKS,
     Results,
-    all_tables,
+    blocks,
     collect,
     csv_text,
-    markdown_table,
-    rank_note,
-    text_table,
+    markdown_block,
+    text_block,
 )
 
 #: Text above this line of a page is written by hand and kept.
@@ -58,7 +54,7 @@ def run_tables(
     Parameters
     ----------
     names : sequence of str, default=()
-        Names of :data:`genmetric.reproduction.names.TABLES`; all of them by default.
+        Names of :data:`genmetric.reproduction.TABLES`; all of them by default.
     output : path-like
         Directory for the scores, the tables and the page.
     n_splits : int, default=None
@@ -105,14 +101,16 @@ def run_tables(
         n_failed = run(tasks, path, n_jobs=n_jobs, progress=tell, **places)
     scores = read_scores(path)
     all_results = [collect(experiment, scores) for experiment in experiments]
-    isomap = isomap_table(data_dir, 150 if quick else 400) if "isomap" in wanted else None
-    _print_tables(all_results, isomap)
-    written = write_files(all_results, folder)
+    all_results = [results for results in all_results if results.cells]
+    isomap = isomap_table(data_dir, 150 if quick else 400) if "isomap" in wanted else ()
+    for block in [*(b for results in all_results for b in blocks(results)), *isomap[:1]]:
+        sys.stdout.write(text_block(block, shutil.get_terminal_size().columns) + "\n")
+    written = []
     try:
-        written.append(write_html(all_results, folder / "report.html", isomap))
+        written += [*_rank_diagrams(all_results, folder), _write_html(all_results, isomap, folder)]
     except ImportError as error:
         tell(f"no page: {error}", 1.0)
-    return written, n_failed
+    return written + _write_markdown(all_results, folder), n_failed
 
 
 def _check_names(kind: str, given: Sequence[str] | None, known: Any) -> None:
@@ -143,101 +141,66 @@ def _available(
     return found
 
 
-def _print_tables(all_results: Sequence[Results], isomap: tuple[Table, Any] | None) -> None:
-    """Print the tables on the standard output."""
-    width = shutil.get_terminal_size().columns
-    for results in all_results:
-        for table in all_tables(results):
-            sys.stdout.write(text_table(table, width) + "\n")
-        for title, ranking in results.rankings().items():
-            sys.stdout.write(f"{title.capitalize()}. {rank_note(ranking)}\n\n")
-    if isomap is not None:
-        sys.stdout.write(text_table(isomap[0], width))
-
-
-def versions() -> str:
+def _versions() -> str:
     """Return the versions of the packages that scores depend on, in one line."""
     names = ("genmetric", "numpy", "scipy", "scikit-learn")
     return ", ".join([f"Python {platform.python_version()}", *(f"{n} {version(n)}" for n in names)])
 
 
-def write_files(all_results: Sequence[Results], output: Path) -> list[Path]:
-    """Write Markdown of each experiment, one CSV file of all cells, and diagrams of ranks.
-
-    An existing page keeps its text above the line ``<!-- tables -->``. Diagrams need matplotlib.
-    """
-    written: list[Path] = []
-    for results in filter(lambda results: results.cells, all_results):
-        name = results.experiment.name
-        parts = [markdown_table(table) for table in all_tables(results)]
-        found = results.rankings()
-        if found:
-            parts.append("## Ranks\n")
-            parts += [f"{title.capitalize()}. {rank_note(r)}\n" for title, r in found.items()]
-            figure = output / f"{name}_ranks.svg"
-            if _draw_ranks(next(iter(found.values())), figure):
-                parts.append(f"![Average ranks and critical difference]({figure.name})\n")
-                written.append(figure)
-        path = output / f"{name}.md"
-        old = path.read_text("utf-8") if path.is_file() else ""
-        head = old.partition(MARKER)[0] if MARKER in old else f"# {results.experiment.title}\n\n"
-        body = "\n".join(parts)
-        _write(path, f"{head}{MARKER}\n\n{body}\n{versions()}.\n".encode())
-        written.append(path)
-    if written:
-        written.append(output / "results.csv")
-        _write(written[-1], csv_text(all_results).encode())
+def _rank_diagrams(all_results: Sequence[Results], folder: Path) -> list[Path]:
+    """Draw the average ranks of experiments that have them."""
+    written = []
+    for results in all_results:
+        ranked = results.ranking()
+        if ranked is not None:
+            figure = critical_difference_diagram(ranked[1])
+            path = folder / f"{results.experiment.name}_ranks.svg"
+            # Without a date and random ids, the same ranks give the same file.
+            with import_optional("matplotlib", "report").rc_context({"svg.hashsalt": "genmetric"}):
+                figure.savefig(path, metadata={"Date": None})
+            written.append(path)
     return written
 
 
-def _draw_ranks(ranking: Ranking, path: Path) -> bool:
-    """Write the diagram; return False if matplotlib is not installed."""
-    try:
-        figure = critical_difference_diagram(ranking)
-    except ImportError:
-        return False
-    # Without a date and random ids, the same ranks give the same file.
-    with import_optional("matplotlib", "report").rc_context({"svg.hashsalt": "genmetric"}):
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
-    _write(path, drawn.getvalue())
-    return True
+def _write_markdown(all_results: Sequence[Results], folder: Path) -> list[Path]:
+    """Write a page of each experiment, and one CSV file of all cells.
+
+    An existing page keeps its text above the line ``<!-- tables -->``.
+    """
+    pages = {}
+    for results in all_results:
+        name = results.experiment.name
+        parts = [markdown_block(block) for block in blocks(results)]
+        if (folder / f"{name}_ranks.svg").is_file() and results.ranking():
+            parts.append(f"![Average ranks and critical difference]({name}_ranks.svg)\n")
+        path = folder / f"{name}.md"
+        old = path.read_text("utf-8") if path.is_file() else ""
+        head = old.partition(MARKER)[0] if MARKER in old else f"# {results.experiment.title}\n\n"
+        pages[path] = "\n".join([f"{head}{MARKER}\n", *parts, f"{_versions()}.\n"])
+    if pages:
+        pages[folder / "results.csv"] = csv_text(all_results)
+    for path, text in pages.items():
+        with write_atomically(path) as file:
+            file.write(text.encode())
+    return list(pages)
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all."""
-    with write_atomically(path) as file:
-        file.write(content)
-
-
-def write_html(
-    all_results: Sequence[Results], path: Path, isomap: tuple[Table, Any] | None
-) -> Path:
+def _write_html(all_results: Sequence[Results], isomap: Sequence[Any], folder: Path) -> Path:
     """Write one HTML file with every table and figure."""
     sections: list[tuple[str, list[Any]]] = []
-    for results in filter(lambda results: results.cells, all_results):
-        blocks: list[Any] = [
-            replace(table, rows=[[_page_cell(text) for text in row] for row in table.rows])
-            for table in all_tables(results)
-        ]
-        for title, ranking in results.rankings().items():
-            blocks.append(f"{title.capitalize()}. {rank_note(ranking)}")
-            diagram = critical_difference_diagram(ranking)
-            blocks.append(Picture(diagram, f"Average ranks, {title}"))
-        sections.append((results.experiment.title, blocks))
-    if isomap is not None:
-        blocks = [replace(isomap[0], caption=""), Picture(isomap[1], "Isomap of digits")]
-        sections.append((isomap[0].caption, blocks))
+    for results in all_results:
+        content: list[Any] = blocks(results)
+        ranked = results.ranking()
+        if ranked is not None:
+            content.append(Picture(critical_difference_diagram(ranked[1]), "Average ranks"))
+        sections.append((results.experiment.title, content))
+    if isomap:
+        sections.append(
+            ("Isomap in learned metrics", [isomap[0], Picture(isomap[1], "Isomap of digits")])
+        )
     lead = (
         "Every table of Shi, Noh, Sha and Lee (2011) under its protocol: all free parameters are "
         "selected on the validation samples, and the test samples are used once."
     )
     title = "The paper's tables, recomputed"
-    return write_page(path, title, sections, lead=lead, footers=[versions()])
-
-
-def _page_cell(text: str) -> Cell:
-    """Make a cell that keeps mean and error on one line, coloured by its mark."""
-    better, worse = text.endswith(MARKS["better"]), text.endswith(MARKS["worse"])
-    mark = "good" if better else "bad" if worse else ""
-    return Cell(text.replace(" ± ", "\u00a0±\u00a0"), mark)
+    return write_page(folder / "report.html", title, sections, lead=lead, footers=[_versions()])

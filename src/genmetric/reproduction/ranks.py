@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2, friedmanchisquare, rankdata, studentized_range
 from scipy.stats import f as f_distribution
+from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from genmetric._text import import_optional
 from genmetric._typing import ArrayLike, FloatArray
@@ -28,22 +28,6 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     return float(np.mean(array)), float(error)
 
 
-def mark(
-    ours: float,
-    our_error: float,
-    paper: float,
-    paper_error: float,
-    *,
-    higher_is_better: bool = False,
-) -> str:
-    """Mark a difference of two means by more than two combined standard errors, and its sign."""
-    gap = ours - paper if higher_is_better else paper - ours
-    limit = 2 * np.hypot(our_error, paper_error)
-    if not abs(gap) > limit:
-        return ""
-    return "better" if gap > 0 else "worse"
-
-
 @dataclass(frozen=True)
 class Ranking:
     """Average ranks of methods over datasets, with tests of their differences.
@@ -61,9 +45,7 @@ class Ranking:
     f_statistic, f_p_value : float
         The less conservative F statistic of Iman and Davenport, and its p-value.
     critical_difference : float
-        Critical difference of Nemenyi; smaller differences are not significant at the level.
-    level : float
-        Level of significance.
+        Critical difference of Nemenyi; smaller differences are not significant at the level 0.05.
     """
 
     methods: tuple[str, ...]
@@ -74,7 +56,6 @@ class Ranking:
     f_statistic: float
     f_p_value: float
     critical_difference: float
-    level: float = 0.05
 
     def groups(self) -> list[tuple[float, float]]:
         """Return the longest ranges of ranks without a significant difference, as (low, high)."""
@@ -88,7 +69,7 @@ class Ranking:
 
 
 def rank_methods(
-    means: ArrayLike, methods: Sequence[str], *, higher_is_better: bool = False, level: float = 0.05
+    means: ArrayLike, methods: Sequence[str], *, higher_is_better: bool = False
 ) -> Ranking:
     r"""Rank methods on each dataset, average the ranks, and test them by Friedman and Nemenyi.
 
@@ -105,8 +86,6 @@ def rank_methods(
         Names of the columns.
     higher_is_better : bool, default=False
         Whether rank 1 is the largest score.
-    level : float, default=0.05
-        Level of significance.
 
     Returns
     -------
@@ -125,11 +104,6 @@ def rank_methods(
     [1.0, 2.5, 2.5]
     """
     scores = np.asarray(means, dtype=float) * (-1 if higher_is_better else 1)
-    if scores.ndim != 2 or scores.shape[1] != len(methods) or not np.isfinite(scores).all():
-        raise ValueError(
-            f"means must be finite, with one row per dataset and one column for each of "
-            f"{len(methods)} methods; got shape {scores.shape}."
-        )
     n, k = scores.shape
     ranks = rankdata(scores, axis=1).mean(axis=0)
     tests: tuple[Any, Any, Any, Any] = (np.nan, np.nan, np.nan, np.nan)
@@ -139,8 +113,8 @@ def rank_methods(
         f_statistic = (n - 1) * statistic / slack if slack > 0 else np.inf
         f_p = f_distribution.sf(f_statistic, k - 1, (k - 1) * (n - 1))
         tests = (statistic, p_value, f_statistic, f_p)
-    difference = critical_difference(k, n, level=level) if k > 1 else np.nan
-    return Ranking(tuple(methods), ranks, n, *tests, difference, level)
+    difference = critical_difference(k, n) if k > 1 else np.nan
+    return Ranking(tuple(methods), ranks, n, *tests, difference)
 
 
 def critical_difference(n_methods: int, n_sets: int, *, level: float = 0.05) -> float:
@@ -154,46 +128,6 @@ def critical_difference(n_methods: int, n_sets: int, *, level: float = 0.05) -> 
     """
     q = studentized_range.ppf(1 - level, n_methods, np.inf) / np.sqrt(2)
     return float(q * np.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
-
-
-def joint_test(
-    ours: Sequence[tuple[float, float]], paper: Sequence[tuple[float, float]]
-) -> tuple[float, float, FloatArray]:
-    r"""Test whether two sets of means agree, by the sum of squared z-scores.
-
-    With means :math:`m_i, m'_i` and standard errors :math:`s_i, s'_i` on dataset i,
-
-    .. math:: \chi^2 = \sum_i \frac{(m_i - m'_i)^2}{s_i^2 + s_i'^2} ,
-
-    which has a chi-squared distribution with one degree of freedom per dataset if the expected
-    scores are equal. Counting the means within two standard errors is weaker evidence: a wrong
-    method passes on many datasets.
-
-    Parameters
-    ----------
-    ours, paper : sequence of (mean, standard error)
-        One pair per dataset.
-
-    Returns
-    -------
-    statistic : float
-        Sum of the squared z-scores.
-    p_value : float
-        Probability of a larger sum if both implementations have the same expected scores.
-    z : ndarray of shape (n_sets,)
-        z-score of each dataset; positive if our mean is larger.
-
-    Examples
-    --------
-    >>> from genmetric.reproduction.ranks import joint_test
-    >>> statistic, p_value, z = joint_test([(10.0, 0.3), (5.0, 0.4)], [(11.0, 0.4), (5.0, 0.3)])
-    >>> statistic, round(p_value, 3), z.tolist()
-    (4.0, 0.135, [-2.0, 0.0])
-    """
-    a, b = np.asarray(ours, float), np.asarray(paper, float)
-    z = (a[:, 0] - b[:, 0]) / np.hypot(a[:, 1], b[:, 1])
-    statistic = float(np.sum(z**2))
-    return statistic, float(chi2.sf(statistic, len(z))), z
 
 
 def critical_difference_diagram(ranking: Ranking) -> Any:

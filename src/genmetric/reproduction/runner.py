@@ -1,7 +1,7 @@
 """Run what is not stored yet, in processes, and store each score as soon as it is computed.
 
 A score is a line of JSON: its key (dataset, method, split and a hash of the protocol), the version
-of the code, the scores on validation and test samples, seconds, the selected setting, and more.
+of the code, the scores on validation and test samples, the selected setting and seconds.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Key(NamedTuple):
     protocol: str
 
 
-#: A stored score: "set", "method", "split", "protocol", "version", "validation", "test", "seconds",
-#: "chosen" and "extra".
+#: A stored score: "set", "method", "split", "protocol", "version", "validation", "test", "chosen",
+#: "seconds".
 Score = Mapping[str, Any]
 
 
@@ -48,23 +48,16 @@ def read_scores(path: str | os.PathLike[str]) -> dict[Key, Score]:
         try:
             d = json.loads(line)
             key = Key(d["set"], d["method"], int(d["split"]), d["protocol"])
-            # The first scores had no version.
-            scores[key] = {"version": "", **d, "test": float(d["test"]), "extra": {**d["extra"]}}
+            scores[key] = d | {"test": float(d["test"]), "version": str(d["version"])}
         except (KeyError, TypeError, ValueError):
             continue
     return scores
 
 
 def append_scores(path: str | os.PathLike[str], scores: Iterable[Score]) -> None:
-    """Append scores to a file and flush it to disk."""
-    with Path(path).open("ab+") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":  # after a power cut
-                file.write(b"\n")
-        file.write("".join(json.dumps(score) + "\n" for score in scores).encode())
-        file.flush()
-        os.fsync(file.fileno())
+    """Append scores to a file."""
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(score) + "\n" for score in scores)
 
 
 @lru_cache(maxsize=1)
