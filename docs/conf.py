@@ -67,6 +67,7 @@ sphinx_gallery_conf = {
             "plot_shrinkage.py",
             "plot_curved_classes.py",
             "plot_combinations.py",
+            "plot_theorem.py",
             "plot_energy_margin.py",
             "plot_regional_kernels.py",
             "plot_peers.py",

@@ -16,8 +16,8 @@ The groups of cases, by the first part of the name:
 - ``quality``: what must stay true although an optimiser, a draw or a selection changes: error
   rates within a stated number of samples or points, objectives within a stated fraction, metrics
   with a stated correlation.
-- ``protocol``: scores of the command line whose splits will change (stratified splits of
-  `reproduce`); recorded again once when they do.
+- ``protocol``: scores of the command line; those of `reproduce` were recorded again when its splits
+  became stratified.
 
 Not frozen, because the design changes them: the candidate selected by GenerativeMetricCV, the
 samples kept by EmbeddingAdapter.partial_fit, zero vectors in EmbeddingAdapter, the order of tied
@@ -1019,10 +1019,7 @@ def compare(dataset: str, methods: str) -> Quantities:
 @case("protocol/reproduce-iris", "iris")
 @case("protocol/reproduce-wine", "wine")
 def reproduce(dataset: str) -> Quantities:
-    """Test errors, in per cent, of three splits of the small table: one sample of tolerance.
-
-    To be recorded again, once, when the splits of the protocol become stratified.
-    """
+    """Test errors, in per cent, of three splits of the small table: one sample of tolerance."""
     methods = ("euclidean", "lda", "uni")
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "study"

@@ -141,7 +141,7 @@ _SHRUNK: Settings = tuple(({"shrinkage": s}, _generative(shrinkage=s)) for s in 
 def _main_methods(
     targets: tuple[int, ...], margins: tuple[float, ...], interpolations: tuple[float, ...]
 ) -> dict[str, Method]:
-    """Return the methods of the main tables, the local metric alone, and three-term energies."""
+    """Return the methods of the main tables, three-term energies, and GLM (no interpolation)."""
     lmnn: Settings = tuple(({"targets": k}, _lmnn(k)) for k in targets)
     energy = Energy(margin_scales=margins)
     three = Energy(margin_scales=margins, energy="three-term")
