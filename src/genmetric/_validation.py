@@ -228,16 +228,23 @@ def query_rows(estimator: BaseEstimator, X: Any, name: str = "X") -> AnyArray:
     return np.asarray(validate_data(estimator, X, dtype=FLOATS, reset=False))
 
 
+def labelled_samples(
+    estimator: Any, X: Any, y: Any, *, reset: bool = True, **options: Any
+) -> tuple[AnyArray, AnyArray]:
+    """Validate samples, or indices of samples with a preprocessor, and their class labels."""
+    refuse_lazy(y, "y")
+    X = form_points(X, getattr(estimator, "preprocessor", None), estimator)
+    x, labels = validate_data(estimator, X, y, dtype=FLOATS, reset=reset, **options)
+    check_class_labels(labels, type(estimator).__name__)
+    return x, labels
+
+
 def labelled_rows(
     estimator: BaseEstimator, X: Any, y: Any, **options: Any
 ) -> tuple[AnyArray, AnyArray, AnyArray, IntArray]:
     """Validate samples and class labels; return both, the classes, and the class of each sample."""
-    refuse_lazy(X)
-    refuse_lazy(y, "y")
-    x, labels = validate_data(estimator, X, y, dtype=FLOATS, **options)
-    name = type(estimator).__name__
-    check_class_labels(labels, name)
-    return x, labels, *encode_classes(labels, name)
+    x, labels = labelled_samples(estimator, X, y, **options)
+    return x, labels, *encode_classes(labels, type(estimator).__name__)
 
 
 def cast_finite(values: FloatArray, dtype: Any, what: str) -> AnyArray:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from functools import reduce
 from typing import Any, ClassVar, NamedTuple
 
@@ -30,11 +29,11 @@ from genmetric._validation import (
     check_parameters,
     codes_among,
     encode_classes,
+    labelled_samples,
 )
 from genmetric.density import Coordinates
 from genmetric.density.statistics import fourth_moments
 from genmetric.geometry import MetricSum
-from genmetric.learners.class_models import needs_fourth_moments
 from genmetric.learners.embedding import EmbeddingAdapter, EmbeddingStatistics
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import fitted_samples
@@ -370,23 +369,28 @@ class DaskGenerativeMetric(_DaskMetric):
         if stream is None:
             raise ValueError("X has no samples.")
         local.n_features_in_ = stream.stats.mean.shape[1]
-        coordinates, stats = local._stream_statistics(stream)
-        if needs_fourth_moments(local.base, local._shrinkage):
-            shared = (local, coordinates, stats.mean)
+
+        def fourth(means: FloatArray, coordinates: Coordinates) -> FloatArray:
+            shared = (local, coordinates, means)
             sums = _compute(*_map_blocks(_fourth, shared, x.blocks, labels.blocks))
-            fourth, counts_again = np.sum(sums, axis=0)
-            if (counts_again != stats.count).any():
+            moments, again = np.sum(sums, axis=0)
+            first = stream.seen_stats().count
+            if (again != first).any():
                 raise ValueError(
-                    f"The classes had {stats.count.astype(int).tolist()} samples the first time and "
-                    f"{counts_again.astype(int).tolist()} the second time. {SAME_DATA}"
+                    f"The classes had {first.astype(int).tolist()} samples the first time and "
+                    f"{again.astype(int).tolist()} the second time. {SAME_DATA}"
                 )
-            stats = replace(stats, fourth=fourth)
-        local._fit_gaussians(coordinates, stats)
-        wanted = _wanted_rows(local, np.cumsum([0, *counts]))
-        read = [i for i, rows in enumerate(wanted) if rows is None or len(rows)]
-        columns = ([column[i] for i in read] for column in (x.blocks, counts, wanted))
-        total = _compute(_merged(_map_blocks(_sum, (local, stream.n_samples), *columns)))[0]
-        local._set_stream_average(total, stream.n_samples, stats)
+            return np.asarray(moments)
+
+        def total() -> MetricSum:
+            wanted = _wanted_rows(local, np.cumsum([0, *counts]))
+            read = [i for i, rows in enumerate(wanted) if rows is None or len(rows)]
+            columns = ([column[i] for i in read] for column in (x.blocks, counts, wanted))
+            parts = _map_blocks(_sum, (local, stream.n_samples), *columns)
+            summed: MetricSum = _compute(_merged(parts))[0]
+            return summed
+
+        local._fit_stream(stream, fourth, total)
         self._set_local(local, X)
         return self
 
@@ -402,7 +406,7 @@ def _count(shared: tuple[GenerativeMetric, Any], X: Any, y: Any) -> ClassStream 
     local, classes = shared
     if len(X) == len(y) == 0:
         return None
-    return ClassStream.of(*local._labelled_samples(X, y, reset=False), classes=classes)
+    return ClassStream.of(*labelled_samples(local, X, y, reset=False), classes=classes)
 
 
 def _n_samples(_: None, stream: ClassStream | None) -> int:
@@ -415,7 +419,7 @@ def _fourth(shared: tuple[GenerativeMetric, Coordinates, FloatArray], X: Any, y:
     local, coordinates, means = shared
     if len(X) == len(y) == 0:
         return np.zeros((2, len(means)))
-    x, labels = local._labelled_samples(X, y, reset=False)
+    x, labels = labelled_samples(local, X, y, reset=False)
     codes = codes_among(local.classes_, labels, "y", SAME_DATA)
     counts = np.bincount(codes, minlength=len(means))
     return np.stack([fourth_moments(x, codes, means, coordinates), counts])

@@ -59,7 +59,7 @@ def test_equal_to_covariance_matrices(
         weight = np.random.default_rng(seed).integers(1, 4, len(X)).astype(float)
     if whitened:
         stats = class_statistics(X, codes, len(sizes), coordinates=coordinates)
-        coordinates = pooled_whitening(stats, coordinates)
+        coordinates, _ = pooled_whitening(stats, coordinates)
     dense, low_rank = both(X, codes, coordinates, weight, shrinkage=shrinkage, whitened=whitened)
     # The condition number of a covariance can be 1e8, so that half of the digits are lost.
     size = np.abs(dense.covariances).max()

@@ -58,11 +58,11 @@ def test_whitening_and_back(seed):
     X = 1e6 + 1e-3 * (X + 4 * rng.normal(size=(3, 3))[codes])
     plain = Coordinates.of(X)
     stats = class_statistics(X, codes, 3, coordinates=plain)
-    white = pooled_whitening(stats, plain)
+    white, _ = pooled_whitening(stats, plain)
     # A unit of a single feature changes nothing.
     units = np.array([1.0, 1e4, 1e-3])
     scaled = Coordinates.of(X * units)
-    other = pooled_whitening(class_statistics(X * units, codes, 3, coordinates=scaled), scaled)
+    other, _ = pooled_whitening(class_statistics(X * units, codes, 3, coordinates=scaled), scaled)
     np.testing.assert_allclose(other.apply(X * units), white.apply(X), atol=1e-5)
     # Statistics follow the coordinates; moments of more than second order are computed again.
     inside, direct = stats.moved(plain, white), class_statistics(X, codes, 3, coordinates=white)
@@ -90,7 +90,7 @@ def test_the_pooled_covariance_becomes_the_identity(rng):
     X[:, 3] = codes  # constant within the classes: its total spread takes the place
     plain = Coordinates.of(X)
     for compute in (class_statistics, pooled_statistics):
-        white = pooled_whitening(compute(X, codes, 3, coordinates=plain), plain)
+        white, _ = pooled_whitening(compute(X, codes, 3, coordinates=plain), plain)
         inside = class_statistics(X, codes, 3, coordinates=white)
         expected = np.diag([1.0, 1, 1, 0])
         np.testing.assert_allclose(inside.pooled_covariance, expected, atol=0.05)
@@ -101,9 +101,9 @@ def test_metric_that_overflows_in_the_units_of_X(rng):
     X, codes = rng.normal(size=(40, 2)), np.arange(40) % 2
     X = 1e-138 * X * [1.0, 1e-14]
     plain = Coordinates.of(X)
-    white = pooled_whitening(class_statistics(X, codes, 2, coordinates=plain), plain)
+    white, _ = pooled_whitening(class_statistics(X, codes, 2, coordinates=plain), plain)
     with pytest.raises(ValueError, match=r"metric overflows float64.*Multiply X"):
-        white.restore_metrics(1e6 * np.eye(2))
+        white.restore_factor(1e3 * np.eye(2))
 
 
 @st.composite

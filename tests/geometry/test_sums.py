@@ -219,7 +219,7 @@ def test_choice_of_the_solver(models, X):
         sum_local_metrics(separate, X, UNIT).total,
         sum_local_metrics(separate, X, UNIT, solver="dense").total,
     )
-    with pytest.raises(ValueError, match=r"solver='resolvent' requires .*got SeparateModels"):
+    with pytest.raises(ValueError, match=r'solver="resolvent" requires .*got SeparateModels'):
         sum_local_metrics(separate, X, UNIT, solver="resolvent")
 
 

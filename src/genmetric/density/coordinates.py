@@ -18,6 +18,9 @@ from genmetric._typing import AnyArray, FloatArray
 #: few powers of ten, would overflow or underflow.
 MAX_VALUE, MIN_SPREAD = 1e100, 1e-140
 
+#: Largest entry of a factor L, whose squares make the metric.
+MAX_FACTOR = 1e150
+
 
 @dataclass(frozen=True)
 class Coordinates:
@@ -119,19 +122,23 @@ class Coordinates:
         """
         if self.axes is None:
             return metrics
-        with np.errstate(over="ignore", invalid="ignore"):
-            axes = self.axes / self.scale
-            restored = axes @ metrics @ axes.T
-        if not np.isfinite(restored).all():
-            raise ValueError(
-                "The metric overflows float64 in the units of X: the spread of some feature within "
-                "the classes is too small. Multiply X, or this feature, by a constant first."
-            )
+        axes = self.axes / self.scale
+        restored = axes @ metrics @ axes.T
         return np.asarray((restored + np.swapaxes(restored, -1, -2)) / 2)  # exactly symmetric
 
     def restore_factor(self, factor: FloatArray) -> FloatArray:
         """Return the factor L of a metric in input space."""
-        return factor if self.axes is None else np.asarray(factor @ (self.axes / self.scale).T)
+        if self.axes is None:
+            return factor
+        with np.errstate(over="ignore", invalid="ignore"):
+            restored = factor @ (self.axes / self.scale).T
+            size = float(np.abs(restored).max())
+        if not size < MAX_FACTOR:
+            raise ValueError(
+                "The metric overflows float64 in the units of X: the spread of some feature within "
+                "the classes is too small. Multiply X, or this feature, by a constant first."
+            )
+        return np.asarray(restored)
 
     def apply_metric(self, metric: FloatArray) -> FloatArray:
         """Return a metric of input space in these coordinates."""

@@ -224,7 +224,9 @@ def correlation_shrinkage(correlation: FloatArray, n_samples: float) -> float:
     return min(1.0, noise / ((n_samples + 2) * off_identity))
 
 
-def pooled_whitening(stats: ClassStatistics, coordinates: Coordinates) -> Coordinates:
+def pooled_whitening(
+    stats: ClassStatistics, coordinates: Coordinates
+) -> tuple[Coordinates, ClassStatistics]:
     r"""Return the whitening of the pooled within-class covariance, shrunk as a correlation.
 
     With :math:`d_j` the pooled within-class standard deviation of feature j and R the pooled
@@ -242,8 +244,10 @@ def pooled_whitening(stats: ClassStatistics, coordinates: Coordinates) -> Coordi
 
     Returns
     -------
-    Coordinates
+    coordinates : Coordinates
         The coordinates with axes.
+    stats : ClassStatistics
+        The moments there.
     """
     pooled, total = stats.pooled_covariance, np.diag(stats.total_covariance)
     variance = np.diag(pooled)
@@ -261,7 +265,8 @@ def pooled_whitening(stats: ClassStatistics, coordinates: Coordinates) -> Coordi
     roots = np.sqrt(np.maximum(eigenvalues, EIGENVALUE_FLOOR))
     axes = (vectors / roots) @ vectors.T / deviation[:, None]
     inverse = (vectors * roots) @ vectors.T * deviation
-    return Coordinates(coordinates.center, coordinates.scale, axes, inverse)
+    whitened = Coordinates(coordinates.center, coordinates.scale, axes, inverse)
+    return whitened, stats.moved(coordinates, whitened)
 
 
 # Gaussians

@@ -201,9 +201,9 @@ def fit_low_rank_gaussians(
     codes: IntArray,
     n_classes: int,
     coordinates: Coordinates,
+    sample_weight: FloatArray | None = None,
     *,
     shrinkage: Shrinkage = "auto",
-    sample_weight: FloatArray | None = None,
     classes: AnyArray | None = None,
     whitened: bool = False,
 ) -> LowRankGaussians:
@@ -223,8 +223,9 @@ def fit_low_rank_gaussians(
         Number of classes.
     coordinates : Coordinates
         Coordinates of the models.
-    shrinkage : "auto" or float, default="auto"
     sample_weight : ndarray of shape (n_samples,), default=None
+        Frequencies of the samples.
+    shrinkage : "auto" or float, default="auto"
     classes : ndarray of shape (n_classes,), default=None
     whitened : bool, default=False
         See :func:`~genmetric.density.fit_gaussians`.

@@ -134,7 +134,7 @@ def sum_local_metrics(
         parts = [part]
     elif solver != "dense":
         raise ValueError(
-            f"solver={solver!r} requires Gaussian class models; got {type(models).__name__}. Use "
+            f'solver="{solver}" requires Gaussian class models; got {type(models).__name__}. Use '
             'solver="auto" or "dense".'
         )
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import validate_data
 
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
@@ -23,7 +22,6 @@ from genmetric._validation import (
     InstanceOf,
     Interval,
     ParameterRules,
-    check_class_labels,
     check_n_components,
     check_parameters,
     check_priors,
@@ -31,54 +29,114 @@ from genmetric._validation import (
     codes_among,
     encode_classes,
     form_points,
-    refuse_lazy,
+    labelled_samples,
     warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayLikeRule
-from genmetric.density import Coordinates
-from genmetric.density.gaussian import SHRINKAGE_RULES, Shrinkage
-from genmetric.density.models import GaussianModel
-from genmetric.density.statistics import ClassStatistics, fourth_moments
-from genmetric.geometry import MetricSum, phi, rank_limited_factor, symmetric_root
-from genmetric.geometry.local import (
-    Normalization,
-    dense_bytes_per_row,
-    interpolate,
-    sample_metrics,
+from genmetric.density import ClassGaussians, ClassModels, Coordinates, LowRankGaussians
+from genmetric.density.gaussian import SHRINKAGE_RULES, Shrinkage, fit_gaussians, pooled_whitening
+from genmetric.density.low_rank import fit_low_rank_gaussians, saves_memory
+from genmetric.density.models import GaussianModel, estimate_covariances, fit_class_models
+from genmetric.density.statistics import (
+    ClassStatistics,
+    class_statistics,
+    fourth_moments,
+    pooled_statistics,
 )
+from genmetric.geometry import MetricSum, interpolate, phi, rank_limited_factor, symmetric_root
+from genmetric.geometry.local import Normalization, dense_bytes_per_row, sample_metrics
 from genmetric.geometry.risk import density_bias
 from genmetric.geometry.sums import repeated_sum, select_solver, sum_local_metrics
-from genmetric.learners.class_models import (
-    Gaussians,
-    Models,
-    fit_base_gaussians,
-    fit_models,
-    fitted_by_statistics,
-    gaussian_shrinkage,
-    needs_fourth_moments,
-    sampled_fourth_moments,
-    to_base,
-    warn_unscaled,
-)
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin, fitted_samples
-from genmetric.learners.streaming import ClassStream, Reservoir
+from genmetric.learners.streaming import (
+    ClassStream,
+    Reservoir,
+    checked_batches,
+    draw_rows,
+    sampled_fourth_moments,
+    stream_of_batches,
+    sum_of_batches,
+)
 from genmetric.learners.weights import (
+    DensityWeights,
     GaussianMixtureWeights,
     KernelDensityWeights,
     average_by_density,
     hold_out,
-    kernel_log_density,
-    kernel_rate,
-    mixture_log_density,
     sum_of_draws,
     weighted_stderr,
 )
+
+Gaussians: TypeAlias = ClassGaussians | LowRankGaussians
+
+#: From nothing to batches (X, y) of the same samples, each time it is called.
+MakeBatches: TypeAlias = Callable[[], Iterable[tuple[Any, Any]]]
 
 #: A sum that is estimated to take more seconds than this is replaced by one over a random subset.
 MAX_SECONDS = 40.0
 
 #: Number of samples that `partial_fit` averages over, unless `max_samples` is an integer.
 RESERVOIR_SIZE = 4096
+
+
+def fit_models(
+    x: AnyArray,
+    codes: IntArray,
+    classes: AnyArray,
+    weight: FloatArray | None,
+    *,
+    base: str = "identity",
+    shrinkage: Any = "auto",
+    class_model: Any = None,
+    allow_low_rank: bool = False,
+    rng: np.random.RandomState,
+    n_jobs: int | None = None,
+) -> tuple[Coordinates, ClassStatistics, Gaussians, ClassModels]:
+    """Fit the density of each class to samples in memory.
+
+    Returns the coordinates of the models, in which the base is the identity, the class statistics
+    there, one Gaussian per class, and the models: the Gaussians themselves, unless `class_model` is
+    something else.
+    """
+    gaussian = isinstance(class_model, GaussianModel | None)
+    estimator = getattr(class_model, "covariance_estimator", None) if gaussian else None
+    shrinkage = gaussian_shrinkage(shrinkage, class_model)
+    coordinates, n_classes, whitened = Coordinates.of(x), len(classes), base == "pooled"
+    options: dict[str, Any] = {"sample_weight": weight, "n_jobs": n_jobs}
+    small = allow_low_rank and saves_memory(np.bincount(codes), x.shape[1])
+    low_rank = small and gaussian and estimator is None and shrinkage not in (None, 0)
+    count = pooled_statistics if low_rank else class_statistics
+    stats = count(x, codes, n_classes, coordinates=coordinates, **options)
+    if whitened:
+        coordinates, stats = pooled_whitening(stats, coordinates)
+    about: dict[str, Any] = {"shrinkage": shrinkage, "classes": classes, "whitened": whitened}
+    if low_rank:
+        low = fit_low_rank_gaussians(x, codes, n_classes, coordinates, weight, **about)
+        return coordinates, stats, low, low
+    if whitened and shrinkage == "auto":
+        # Unlike count, mean and scatter they do not follow from those before the whitening.
+        stats = replace(stats, fourth=fourth_moments(x, codes, stats.mean, coordinates, **options))
+    covariances = None
+    if estimator is not None:
+        covariances = estimate_covariances(estimator, x, codes, stats, coordinates, weight)
+    gaussians = fit_gaussians(stats, covariances=covariances, **about)
+    if gaussian:
+        return coordinates, stats, gaussians, gaussians
+    models = fit_class_models(
+        *(class_model, coordinates.apply(x), codes, gaussians),
+        sample_weight=weight,
+        classes=classes,
+        rng=rng,
+    )
+    return coordinates, stats, gaussians, models
+
+
+def gaussian_shrinkage(shrinkage: Any, class_model: Any) -> Shrinkage:
+    """Return the shrinkage of the class Gaussians: that of a GaussianModel, if one is given."""
+    if isinstance(class_model, GaussianModel):
+        class_model._check_parameters()
+        shrinkage = class_model.shrinkage
+    return shrinkage if isinstance(class_model, GaussianModel | None) else "auto"
 
 
 class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
@@ -314,20 +372,16 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             The fitted estimator.
         """
         combination = self._check_parameters()
-        x, labels = self._labelled_samples(X, y)
+        x, labels = labelled_samples(self, X, y)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
-        held_out = None
-        if X_val is not None or y_val is not None:
-            held_out = self._held_out_samples(combination, X_val, y_val)
-        n_passed = len(x)
-        kept = np.arange(n_passed) if weight is None else np.flatnonzero(weight)
+        held_out = self._held_out_samples(combination, X_val, y_val)
+        n_passed, kept = len(x), np.arange(len(x)) if weight is None else np.flatnonzero(weight)
         if isinstance(combination, GaussianMixtureWeights) and held_out is None:
             fraction, rng = combination.validation_fraction, check_random_state(self.random_state)
             kept, aside = hold_out(kept, labels, fraction, rng)
             held_out = x[aside], labels[aside]
         if len(kept) < n_passed:
-            x, labels = x[kept], labels[kept]
-            weight = None if weight is None else weight[kept]
+            x, labels, weight = x[kept], labels[kept], None if weight is None else weight[kept]
         self.classes_, codes = encode_classes(labels, type(self).__name__)
 
         with one_blas_thread():
@@ -341,20 +395,43 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 rng=rng,
                 n_jobs=self.n_jobs,
             )
-            self._set_models(coordinates, gaussians, models)
-            self._warn_unscaled(stats.total_covariance)
+            self._set_models(coordinates, stats, gaussians, models)
             weights = weight
-            if isinstance(combination, KernelDensityWeights | GaussianMixtureWeights):
+            if isinstance(combination, DensityWeights):
                 total, weights = self._average_by_density(combination, x, weight, held_out, rng)
             else:
                 if combination is not None:
-                    weights = self._given_weights(combination, weight, kept, n_passed)
+                    given = check_weights(combination, n_passed, "combination")[kept]
+                    weights = given if weight is None else given * weight
+                    if not weights.any():
+                        raise ValueError(
+                            "combination and sample_weight together give every sample weight zero."
+                        )
                 total = self._average(x, weights, rng)
             self._set_metric(total.mean(), stats)
         if combination is not None and weights is not None:
             self.weights_ = np.zeros(n_passed)
             self.weights_[kept] = weights / weights.sum()
         return self
+
+    def _set_models(
+        self,
+        coordinates: Coordinates,
+        stats: ClassStatistics,
+        gaussians: Gaussians,
+        models: ClassModels,
+    ) -> None:
+        """Set the class models, and forget what an earlier fit found besides them."""
+        for name in ("weights_", "metric_changes_", "bandwidths_", "_stream", "_reservoir"):
+            self.__dict__.pop(name, None)
+        check_n_components(self.n_components, gaussians.means.shape[1])
+        self._log_priors = check_priors(self.priors, len(self.classes_))
+        self._coordinates, self._gaussians, self._models = coordinates, gaussians, models
+        self.means_ = coordinates.restore(gaussians.means)
+        self.n_iter_, self.metric_stderr_ = 1, 0.0
+        unregularised = self.interpolation == 1 and self._shrinkage in (None, 0)
+        if self.base == "identity" and not (unregularised and self.normalization == "determinant"):
+            _warn_unscaled(np.sqrt(np.diag(stats.total_covariance)))
 
     def _set_metric(self, mean: FloatArray, stats: ClassStatistics) -> None:
         """Set the metric and its factor from the mean of the local metrics."""
@@ -365,20 +442,9 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             factor = rank_limited_factor(metric, self.n_components, stats.total_covariance)
         self.components_ = self._coordinates.restore_factor(factor)
         self.metric_ = self.components_.T @ self.components_
-        if self.n_components is None:
-            self.metric_ = self._coordinates.restore_metrics(metric)
         # The identity has no error: the mixture has the error of its part of the mean.
         share = self.interpolation * np.linalg.norm(mean) / np.linalg.norm(metric)
         self.metric_stderr_ = float(self.metric_stderr_ * share)
-
-    # Class models
-
-    def _set_models(self, coordinates: Coordinates, gaussians: Gaussians, models: Models) -> None:
-        """Set the class models and the attributes that describe them."""
-        check_n_components(self.n_components, gaussians.means.shape[1])
-        self._log_priors = check_priors(self.priors, len(self.classes_))
-        self._coordinates, self._gaussians, self._models = coordinates, gaussians, models
-        self.means_ = coordinates.restore(gaussians.means)
 
     @property
     def covariances_(self) -> FloatArray:
@@ -392,21 +458,25 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     # Averages of local metrics
 
+    @property
+    def _sum_options(self) -> dict[str, Any]:
+        """Options of a sum of local metrics, but for its weights."""
+        return {
+            "log_priors": self._log_priors,
+            "normalization": self.normalization,
+            "solver": self.solver,
+            "tol": self.class_tol,
+            "n_jobs": self.n_jobs,
+        }
+
     def _sum_metrics(
         self, x: AnyArray, weights: FloatArray | None = None, *, n_total: int | None = None
     ) -> MetricSum:
         """Sum the local metrics of samples, with the solver of a fit on `n_total` samples."""
         n_samples = len(x) if n_total is None else n_total
         solver, _ = select_solver(self._models, n_samples, x.shape[1], self.solver)
-        return sum_local_metrics(
-            *(self._models, x, self._coordinates),
-            weights=weights,
-            log_priors=self._log_priors,
-            normalization=self.normalization,
-            solver=solver,
-            tol=self.class_tol,
-            n_jobs=self.n_jobs,
-        )
+        options = {**self._sum_options, "solver": solver}
+        return sum_local_metrics(self._models, x, self._coordinates, weights=weights, **options)
 
     def _n_draws(self, n_samples: int) -> int | None:
         """Return the number of samples to average over; None for all of them."""
@@ -432,78 +502,51 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self, x: AnyArray, weights: FloatArray | None, rng: np.random.RandomState
     ) -> MetricSum:
         """Sum the local metrics of all samples, or of a random subset."""
-        n_samples, n_draws = len(x), self._n_draws(len(x))
-        self._reset_average()
+        n_draws = self._n_draws(len(x))
         if n_draws is None:
             return self._sum_metrics(x, weights)
-        sum_metrics = partial(self._sum_metrics, n_total=n_samples)
-        until_precise = self.max_samples in (None, "auto")
         total, self.metric_stderr_ = sum_of_draws(
-            sum_metrics, x, weights, n_draws, rng, until_precise=until_precise
+            *(partial(self._sum_metrics, n_total=len(x)), x, weights, n_draws, rng),
+            until_precise=self.max_samples in (None, "auto"),
         )
         return total
 
     def _average_by_density(
         self,
-        combination: KernelDensityWeights | GaussianMixtureWeights,
+        combination: DensityWeights,
         X: AnyArray,
         frequency: FloatArray | None,
         held_out: tuple[AnyArray, AnyArray | None] | None,
         rng: np.random.RandomState,
     ) -> tuple[MetricSum, FloatArray]:
         """Sum local metrics with weights by the density of the samples; return the weights too."""
-        x, n_draws = self._coordinates.apply(X), self._n_draws(len(X))
-        rows = np.arange(len(X))
-        if n_draws is not None:
-            rows = np.sort(sample_without_replacement(len(X), n_draws, random_state=rng))
-        aside = None if held_out is None else self._coordinates.apply(held_out[0])
-        unit = self._coordinates.unit
-        if isinstance(combination, KernelDensityWeights):
-            rate = kernel_rate(combination.bandwidth, unit)
-            density = kernel_log_density(x, frequency, rows, aside, rate, rng, self.n_jobs)
-        else:
-            assert held_out is not None
-            assert aside is not None
-            assert held_out[1] is not None
-            advice = "Leave these samples out of X_val and y_val."
-            codes = codes_among(self.classes_, held_out[1], "y_val", advice)
-            density = mixture_log_density(
-                x, frequency, rows, aside, codes, len(self.classes_), self._shrinkage
-            )
-        metric_sum = repeated_sum(
-            *(self._models, X[rows], self._coordinates),
-            log_priors=self._log_priors,
-            normalization=self.normalization,
-            solver=self.solver,
-            tol=self.class_tol,
+        coordinates = self._coordinates
+        rows = draw_rows(len(X), self._n_draws(len(X)), rng)
+        density = combination._log_density(
+            *(coordinates, X, frequency, rows, held_out),
+            classes=self.classes_,
+            shrinkage=self._shrinkage,
+            rng=rng,
             n_jobs=self.n_jobs,
         )
-        total, drawn, changes, rates = average_by_density(
+        metric_sum = repeated_sum(self._models, X[rows], coordinates, **self._sum_options)
+        total, drawn, self.metric_changes_, rates = average_by_density(
             *(density, metric_sum, X.shape[1]),
             frequency=None if frequency is None else frequency[rows],
             interpolation=self.interpolation,
             max_iter=combination.max_iter,
         )
-        self._reset_average()
+        self.n_iter_ = len(self.metric_changes_)
         self.metric_stderr_ = weighted_stderr(metric_sum, drawn, len(X))
-        self.n_iter_, self.metric_changes_ = len(changes), changes
         if rates:
-            self.bandwidths_ = unit / np.sqrt(rates)
+            self.bandwidths_ = coordinates.unit / np.sqrt(rates)
         weights = np.zeros(len(X))
         weights[rows] = drawn
         return total, weights
 
-    def _reset_average(self) -> None:
-        """Set the attributes of an average over all samples, without those of an earlier fit."""
-        self.metric_stderr_, self.n_iter_ = 0.0, 1
-        for name in ("weights_", "metric_changes_", "bandwidths_", "_stream", "_reservoir"):
-            self.__dict__.pop(name, None)
-
     # Samples in batches
 
-    def fit_batches(
-        self, make_batches: Callable[[], Iterable[tuple[Any, Any]]]
-    ) -> GenerativeMetric:
+    def fit_batches(self, make_batches: MakeBatches) -> GenerativeMetric:
         """Fit on samples that do not fit in memory, in passes over batches.
 
         The first pass fits the Gaussians and the last averages the local metrics. With
@@ -539,69 +582,54 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 "make_batches must be a function that returns a new iterator of (X, y) each time; "
                 f"got {type(make_batches).__name__}. The batches are read more than once."
             )
-        with one_blas_thread():
-            stream: ClassStream | None = None
-            for x, labels in self._batches(make_batches, reset=True):
-                start = None if stream is None else stream.coordinates
-                part = ClassStream.of(x, labels, coordinates=start, n_jobs=self.n_jobs)
-                stream = part if stream is None else stream.merge(part)
-            if stream is None:
-                raise ValueError("make_batches() returned no samples.")
-            coordinates, stats = self._stream_statistics(stream)
-            if needs_fourth_moments(self.base, self._shrinkage):
-                fourth = np.zeros(len(self.classes_))
-                for x, labels in self._batches(make_batches):
-                    codes = codes_among(self.classes_, labels, "y", "Return the same samples.")
-                    fourth += fourth_moments(x, codes, stats.mean, coordinates, n_jobs=self.n_jobs)
-                stats = replace(stats, fourth=fourth)
-            self._fit_gaussians(coordinates, stats)
-            total = self._sum_batches(make_batches, stream.n_samples)
-            self._set_stream_average(total, stream.n_samples, stats)
-        return self
+        batches = partial(checked_batches, self, make_batches)
+        stream = stream_of_batches(batches(reset=True), self.n_jobs)
 
-    def _stream_statistics(self, stream: ClassStream) -> tuple[Coordinates, ClassStatistics]:
-        """Set the classes of a stream; return the coordinates of the base and the statistics."""
-        stats = stream.seen_stats()
-        self.classes_, _ = encode_classes(
-            stream.classes[stream.stats.count > 0], type(self).__name__
+        def fourth(means: FloatArray, coordinates: Coordinates) -> FloatArray:
+            total = np.zeros(len(means))
+            for x, labels in batches():
+                codes = codes_among(self.classes_, labels, "y", "Return the same samples.")
+                total += fourth_moments(x, codes, means, coordinates, n_jobs=self.n_jobs)
+            return total
+
+        def total() -> MetricSum:
+            sum_metrics = partial(self._sum_metrics, n_total=stream.n_samples)
+            rng, n_draws = check_random_state(self.random_state), self._n_draws(stream.n_samples)
+            return sum_of_batches(sum_metrics, batches(), stream.n_samples, n_draws, rng)
+
+        return self._fit_stream(stream, fourth, total)
+
+    def _fit_stream(
+        self,
+        stream: ClassStream,
+        fourth: Callable[[FloatArray, Coordinates], FloatArray],
+        total: Callable[[], MetricSum],
+    ) -> GenerativeMetric:
+        """Fit the Gaussians of a stream, and set the metric from a sum over its samples.
+
+        `fourth` returns the fourth moments about given class means in whitened coordinates, and
+        `total` the sum of the local metrics under the Gaussians.
+        """
+        names = stream.classes[stream.stats.count > 0]
+        self.classes_, _ = encode_classes(names, type(self).__name__)
+        coordinates, stats, whitened = (
+            stream.coordinates,
+            stream.seen_stats(),
+            self.base == "pooled",
         )
-        self._warn_unscaled(stats.total_covariance)
-        return to_base(self.base, stream.coordinates, stats)
-
-    def _fit_gaussians(self, coordinates: Coordinates, stats: ClassStatistics) -> None:
-        """Fit one Gaussian per class from statistics in the coordinates of the base."""
-        gaussians = fit_base_gaussians(self.base, stats, self._shrinkage, self.classes_)
-        self._set_models(coordinates, gaussians, gaussians)
-
-    def _set_stream_average(self, total: MetricSum, n_samples: int, stats: ClassStatistics) -> None:
-        """Set the metric from the sum over a stream of samples, or over some of them."""
-        self._reset_average()
-        self.metric_stderr_ = total.relative_stderr(n_samples)
-        self._set_metric(total.mean(), stats)
-
-    def _sum_batches(
-        self, make_batches: Callable[[], Iterable[tuple[Any, Any]]], n_samples: int
-    ) -> MetricSum:
-        """Sum the local metrics of the samples of all batches, or of a random subset."""
-        n_draws = self._n_draws(n_samples)
-        wanted = np.arange(0)
-        if n_draws is not None:
-            rng = check_random_state(self.random_state)
-            wanted = np.sort(sample_without_replacement(n_samples, n_draws, random_state=rng))
-        total, start = None, 0
-        for x, _ in self._batches(make_batches):
-            first, last = np.searchsorted(wanted, [start, start + len(x)])
-            chosen = x if n_draws is None else x[wanted[first:last] - start]
-            start += len(x)
-            if len(chosen):
-                part = self._sum_metrics(chosen, n_total=n_samples)
-                total = part if total is None else total.merge(part)
-        if total is None or start != n_samples:
-            raise ValueError(
-                f"make_batches() returned {n_samples} samples the first time and {start} the last "
-                "time. It must return the same samples each time."
+        with one_blas_thread():
+            if whitened:
+                coordinates, stats = pooled_whitening(stats, coordinates)
+            if whitened and self._shrinkage == "auto":
+                stats = replace(stats, fourth=fourth(stats.mean, coordinates))
+            gaussians = fit_gaussians(
+                stats, shrinkage=self._shrinkage, classes=self.classes_, whitened=whitened
             )
-        return total
+            self._set_models(coordinates, stats, gaussians, gaussians)
+            average = total()
+            self.metric_stderr_ = average.relative_stderr(stream.n_samples)
+            self._set_metric(average.mean(), stats)
+        return self
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
@@ -634,7 +662,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         """
         self._check_parameters("partial_fit")
         stream: ClassStream | None = getattr(self, "_stream", None)
-        x, labels = self._labelled_samples(X, y, reset=stream is None)
+        x, labels = labelled_samples(self, X, y, reset=stream is None)
         if stream is None:
             size = self.max_samples if isinstance(self.max_samples, int) else RESERVOIR_SIZE
             self._rng = check_random_state(self.random_state)
@@ -647,7 +675,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             )
             stream = stream.merge(part)
         batch = Reservoir(empty.size, self._rng.random_sample(len(x)), x, labels)
-        return self._fit_stream(stream, empty.merge(batch))
+        return self._fit_seen(stream, empty.merge(batch))
 
     def merge(self, other: GenerativeMetric) -> GenerativeMetric:
         """Add the samples that another estimator has seen in its calls of `partial_fit`.
@@ -688,26 +716,20 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 "Merge estimators of the same features."
             )
         reservoir = self._reservoir.merge(other._reservoir)
-        return self._fit_stream(self._stream.merge(other._stream), reservoir)
+        return self._fit_seen(self._stream.merge(other._stream), reservoir)
 
-    def _fit_stream(self, stream: ClassStream, reservoir: Reservoir) -> GenerativeMetric:
-        """Fit the Gaussians of a stream, and average local metrics over its random sample."""
+    def _fit_seen(self, stream: ClassStream, reservoir: Reservoir) -> GenerativeMetric:
+        """Fit the Gaussians of all samples seen, and average over a random sample of them."""
         if np.count_nonzero(stream.stats.count) < 2:
-            self._reset_average()
             self.classes_ = stream.classes[stream.stats.count > 0]
-            self.metric_ = np.eye(stream.stats.mean.shape[1])
+            self.metric_, self.metric_stderr_ = np.eye(stream.stats.mean.shape[1]), np.inf
             self.components_ = self.metric_[: self.n_components]
-            self.metric_stderr_ = np.inf
         else:
-            with one_blas_thread():
-                coordinates, stats = self._stream_statistics(stream)
-                if needs_fourth_moments(self.base, self._shrinkage):
-                    codes = codes_among(self.classes_, reservoir.labels, "y", "")
-                    fourth = sampled_fourth_moments(reservoir.rows, codes, stats, coordinates)
-                    stats = replace(stats, fourth=fourth)
-                self._fit_gaussians(coordinates, stats)
-                total = self._sum_metrics(reservoir.rows, n_total=stream.n_samples)
-                self._set_stream_average(total, stream.n_samples, stats)
+            self._fit_stream(
+                stream,
+                lambda *about: sampled_fourth_moments(reservoir, self.classes_, stream, *about),
+                lambda: self._sum_metrics(reservoir.rows, n_total=stream.n_samples),
+            )
         self._stream, self._reservoir = stream, reservoir
         return self
 
@@ -808,25 +830,22 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     def _check_parameters(self, method: str = "fit") -> Any:
         """Validate the parameters for `method`; return the combination as an object."""
         check_parameters(self)
+        named = {"uniform": None, "kde": KernelDensityWeights(), "gmm": GaussianMixtureWeights()}
         combination = self.combination
         if isinstance(combination, str):
-            named: dict[str, Any] = {"kde": KernelDensityWeights, "gmm": GaussianMixtureWeights}
-            combination = named[combination]() if combination in named else None
-        elif isinstance(combination, BaseEstimator):
+            combination = named[combination]
+        by_density = isinstance(combination, DensityWeights)
+        if by_density:
             check_parameters(combination)
-        if self.solver == "resolvent" and not isinstance(self.class_model, GaussianModel | None):
-            raise ValueError(
-                'solver="resolvent" requires Gaussian class models; got '
-                f'class_model={self.class_model!r}. Use solver="auto" or "dense".'
-            )
-        if self.max_samples == "auto" and (
-            isinstance(combination, BaseEstimator) or method == "fit_batches"
-        ):
+        if self.max_samples == "auto" and (by_density or method == "fit_batches"):
             raise ValueError(
                 'max_samples="auto" draws samples from memory and requires fit and '
                 'combination="uniform" or an array. Give a number or a fraction of samples.'
             )
-        if method != "fit" and not (combination is None and fitted_by_statistics(self.class_model)):
+        by_sums = isinstance(self.class_model, GaussianModel | None) and (
+            getattr(self.class_model, "covariance_estimator", None) is None
+        )
+        if method != "fit" and not (combination is None and by_sums):
             raise ValueError(
                 f'{method} receives samples in batches and requires combination="uniform" and '
                 "Gaussian class models without a covariance_estimator; got "
@@ -835,33 +854,13 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             )
         return combination
 
-    def _labelled_samples(self, X: Any, y: Any, *, reset: bool = True) -> tuple[AnyArray, AnyArray]:
-        """Validate samples and class labels."""
-        refuse_lazy(y, "y")
-        X = form_points(X, self.preprocessor, self)
-        x, labels = validate_data(self, X, y, dtype=FLOATS, reset=reset)
-        check_class_labels(labels, type(self).__name__)
-        return x, labels
-
-    def _batches(
-        self, make_batches: Callable[[], Iterable[tuple[Any, Any]]], *, reset: bool = False
-    ) -> Iterator[tuple[AnyArray, AnyArray]]:
-        """Validate the samples of each batch; skip empty ones."""
-        for number, (X, y) in enumerate(make_batches()):
-            if len(X) == len(y) == 0:
-                continue
-            try:
-                yield self._labelled_samples(X, y, reset=reset)
-            except (TypeError, ValueError) as error:
-                error.add_note(f"in batch {number} of make_batches()")
-                raise
-            reset = False
-
     def _held_out_samples(
         self, combination: Any, X_val: Any, y_val: Any
-    ) -> tuple[AnyArray, AnyArray | None]:
-        """Validate the validation samples."""
-        if not isinstance(combination, BaseEstimator):
+    ) -> tuple[AnyArray, AnyArray | None] | None:
+        """Validate the validation samples, if there are any."""
+        if X_val is None and y_val is None:
+            return None
+        if not isinstance(combination, DensityWeights):
             raise ValueError(
                 'X_val and y_val require combination="gmm" (and X_val "kde"); got '
                 f"combination={self.combination!r}. Leave them out."
@@ -870,30 +869,19 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             missing, there = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
             raise ValueError(f"{there} was given without {missing}. Pass both to fit.")
         if y_val is not None:
-            return self._labelled_samples(X_val, y_val, reset=False)
+            return labelled_samples(self, X_val, y_val, reset=False)
         X_val = form_points(X_val, self.preprocessor, self)
         return validate_data(self, X_val, dtype=FLOATS, reset=False), None
 
-    @staticmethod
-    def _given_weights(
-        combination: Any, weight: FloatArray | None, kept: IntArray, n_passed: int
-    ) -> FloatArray:
-        """Return the weights of the samples kept, those of `combination` times frequencies."""
-        given = check_weights(combination, n_passed, "combination")[kept]
-        weights = given if weight is None else given * weight
-        if not weights.any():
-            raise ValueError(
-                "combination and sample_weight together give every sample weight zero."
-            )
-        return weights
 
-    def _warn_unscaled(self, total_covariance: FloatArray) -> None:
-        """Warn about features of very different scales, if the metric depends on their units."""
-        unregularised = self.interpolation == 1 and self._shrinkage in (None, 0)
-        if self.base == "identity" and not (unregularised and self.normalization == "determinant"):
-            warn_unscaled(np.sqrt(np.diag(total_covariance)))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
+def _warn_unscaled(deviations: FloatArray) -> None:
+    """Warn if the standard deviations of the features differ so much that some dominate."""
+    # Below rounding a feature is constant.
+    deviations = deviations[deviations > 1e-12 * deviations.max(initial=0.0)]
+    ratio = deviations.max(initial=1.0) / deviations.min(initial=np.inf)
+    if ratio > 100:
+        warn_user(
+            f"The standard deviations of the features differ by a factor of {ratio:.2g}, and "
+            "shrinkage and interpolation regularise towards the Euclidean metric in their units. "
+            'Scale the features first, for example by StandardScaler, or use base="pooled".'
+        )

@@ -39,7 +39,7 @@ def linear_layer(weight: AnyArray, bias: AnyArray | None, dtype: str) -> Any:
 
 
 class LinearMapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
-    """Methods of a transformer that multiplies samples by `components_`, a matrix L.
+    """Methods of a supervised transformer that multiplies samples by `components_`, a matrix L.
 
     A class that inherits from this mixin sets `components_` in ``fit``; `preprocessor` is optional.
     """
@@ -117,6 +117,7 @@ class LinearMapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.target_tags.required = True
         tags.target_tags.required = True
         return tags
 

@@ -33,6 +33,7 @@ from genmetric._validation import (
     numeric_targets,
 )
 from genmetric.density import Coordinates, GaussianMixtureModel, GaussianModel, JointDensity
+from genmetric.density.gaussian import pooled_whitening
 from genmetric.density.statistics import class_statistics
 from genmetric.geometry import (
     average_regression_metrics,
@@ -41,7 +42,6 @@ from genmetric.geometry import (
     regression_local_metrics,
     symmetric_root,
 )
-from genmetric.learners.class_models import to_base
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.generative_cv import (
     candidate_factors,
@@ -534,8 +534,9 @@ def _base_coordinates(
     scaled = Coordinates.of(x)
     n_slices = int(codes.max()) + 1
     stats = class_statistics(x, codes, n_slices, coordinates=scaled, sample_weight=weight)
-    coordinates, stats = to_base(base, scaled, stats)
-    return coordinates, stats.total_covariance
+    if base == "pooled":
+        scaled, stats = pooled_whitening(stats, scaled)
+    return scaled, stats.total_covariance
 
 
 def _unit_trace(metrics: FloatArray) -> FloatArray:

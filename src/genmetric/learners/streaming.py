@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.utils.random import sample_without_replacement
 
-from genmetric._typing import AnyArray, FloatArray
-from genmetric._validation import codes_among
+from genmetric._parallel import one_blas_thread
+from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric._validation import codes_among, labelled_samples
 from genmetric.density import Coordinates
-from genmetric.density.statistics import ClassStatistics, class_statistics
+from genmetric.density.statistics import ClassStatistics, class_statistics, fourth_moments
+from genmetric.geometry import MetricSum
 
 #: Bytes of the scatter matrices of a stream beyond which it is refused.
 MAX_BYTES = 2**30
@@ -104,3 +108,88 @@ class Reservoir:
         if len(keys) > self.size:
             kept = np.sort(np.argpartition(keys, self.size)[: self.size])
         return Reservoir(self.size, keys[kept], rows[kept], labels[kept])
+
+
+def sampled_fourth_moments(
+    sample: Reservoir,
+    classes: AnyArray,
+    stream: ClassStream,
+    means: FloatArray,
+    coordinates: Coordinates,
+) -> FloatArray:
+    """Estimate the fourth moments of the classes of a stream from a random sample of it.
+
+    They are exact while it has all samples. A class without samples in it gets the fourth moment
+    of its Gaussian.
+    """
+    codes = codes_among(classes, sample.labels, "y", "")
+    kept = np.bincount(codes, minlength=len(classes))
+    fourth = fourth_moments(sample.rows, codes, means, coordinates) / np.maximum(kept, 1)
+    stats = stream.seen_stats().moved(stream.coordinates, coordinates)
+    _, traces, squares, _ = stats.moments
+    return np.asarray(stats.count * np.where(kept > 0, fourth, traces**2 + 2 * squares))
+
+
+# Loops over batches
+
+
+def checked_batches(
+    estimator: Any, make_batches: Callable[[], Iterable[tuple[Any, Any]]], *, reset: bool = False
+) -> Iterator[tuple[AnyArray, AnyArray]]:
+    """Validate the samples of each batch; skip empty ones."""
+    for number, (X, y) in enumerate(make_batches()):
+        if len(X) == len(y) == 0:
+            continue
+        try:
+            yield labelled_samples(estimator, X, y, reset=reset)
+        except (TypeError, ValueError) as error:
+            error.add_note(f"in batch {number} of make_batches()")
+            raise
+        reset = False
+
+
+def stream_of_batches(
+    batches: Iterable[tuple[AnyArray, AnyArray]], n_jobs: int | None
+) -> ClassStream:
+    """Return the class statistics of the samples of all batches."""
+    stream: ClassStream | None = None
+    with one_blas_thread():
+        for x, labels in batches:
+            start = None if stream is None else stream.coordinates
+            part = ClassStream.of(x, labels, coordinates=start, n_jobs=n_jobs)
+            stream = part if stream is None else stream.merge(part)
+    if stream is None:
+        raise ValueError("make_batches() returned no samples.")
+    return stream
+
+
+def draw_rows(n_samples: int, n_draws: int | None, rng: np.random.RandomState) -> IntArray:
+    """Draw samples without replacement, ascending; None draws all."""
+    if n_draws is None:
+        return np.arange(n_samples)
+    return np.sort(sample_without_replacement(n_samples, n_draws, random_state=rng))
+
+
+def sum_of_batches(
+    sum_metrics: Callable[[AnyArray], MetricSum],
+    batches: Iterable[tuple[AnyArray, AnyArray]],
+    n_samples: int,
+    n_draws: int | None,
+    rng: np.random.RandomState,
+) -> MetricSum:
+    """Sum the local metrics of the samples of all batches, or of a random subset."""
+    wanted = np.arange(0) if n_draws is None else draw_rows(n_samples, n_draws, rng)
+    total, start = None, 0
+    for x, _ in batches:
+        first, last = np.searchsorted(wanted, [start, start + len(x)])
+        chosen = x if n_draws is None else x[wanted[first:last] - start]
+        start += len(x)
+        if len(chosen):
+            part = sum_metrics(chosen)
+            total = part if total is None else total.merge(part)
+    if total is None or start != n_samples:
+        raise ValueError(
+            f"make_batches() returned {n_samples} samples the first time and {start} the last "
+            "time. It must return the same samples each time."
+        )
+    return total

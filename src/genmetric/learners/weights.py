@@ -13,7 +13,7 @@ until the metric converges. The density is that of Gaussian kernels or of one Ga
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.special import logsumexp
@@ -22,7 +22,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.random import sample_without_replacement
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric._validation import Interval, ParameterRules
+from genmetric._validation import Interval, ParameterRules, codes_among
+from genmetric.density import Coordinates
 from genmetric.density.gaussian import Shrinkage, fit_gaussians
 from genmetric.density.kernel import fit_rate, kernel_sums
 from genmetric.density.models import GaussianDensity
@@ -81,6 +82,72 @@ class KernelDensityWeights(BaseEstimator):
         self.bandwidth = bandwidth
         self.max_iter = max_iter
 
+    def _log_density(
+        self,
+        coordinates: Coordinates,
+        X: AnyArray,
+        frequency: FloatArray | None,
+        rows: IntArray,
+        held_out: tuple[AnyArray, AnyArray | None] | None,
+        *,
+        classes: AnyArray,
+        shrinkage: Shrinkage,
+        rng: np.random.RandomState,
+        n_jobs: int | None,
+    ) -> LogDensity:
+        """Return the kernel log-density of the samples `rows` as a function of the factor L.
+
+        Equal samples are one location with their number as its weight: a repeated sample is a
+        sample of weight two. The rate 1/sigma² maximises the likelihood of each location under the
+        kernels of all others, or that of `held_out` under all. The density itself includes the
+        kernel of the location itself, as in the paper. With many locations a random subset carries
+        the kernels and the sum over the others is scaled up, an unbiased estimate at linear cost.
+        """
+        fixed_rate = kernel_rate(self.bandwidth, coordinates.unit)
+        aside = None if held_out is None else coordinates.apply(held_out[0])
+        places, inverse = np.unique(coordinates.apply(X), axis=0, return_inverse=True)
+        place_counts = np.bincount(inverse.ravel(), frequency).astype(float)
+        points, back = np.unique(inverse.ravel()[rows], return_inverse=True)
+        references = np.arange(len(places))
+        if len(places) > MAX_REFERENCES:
+            references = np.sort(rng.choice(len(places), MAX_REFERENCES, replace=False))
+        counts = place_counts[references]
+        own = np.full(len(places), -1)
+        own[references] = np.arange(len(references))
+        # The kernel of a location itself is one; the others represent all other samples.
+        here = place_counts[points]
+        seen = counts.sum() - np.where(own[points] >= 0, here, 0.0)
+
+        def log_density(L: FloatArray, rate: float | None) -> tuple[FloatArray, float | None]:
+            if len(references) < 2:
+                return np.zeros(len(back)), rate
+            z = places @ L.T
+            sums = None
+            if fixed_rate is not None:
+                rate = fixed_rate
+            else:
+                own_points = aside is None
+                found = fit_rate(
+                    z[references] if aside is None else aside @ L.T,
+                    z[references],
+                    point_weights=counts if aside is None else np.ones(len(aside)),
+                    weights=counts,
+                    own=np.arange(len(references)) if own_points else None,
+                    start=rate,
+                    n_jobs=n_jobs,
+                )
+                rate = found.rate
+                if own_points and np.array_equal(points, references):
+                    sums = found.sums
+            if sums is None:
+                sums = kernel_sums(
+                    z[points], z[references], rate, weights=counts, own=own[points], n_jobs=n_jobs
+                )
+            others = sums.log_sum + np.log((place_counts.sum() - here) / seen)
+            return np.asarray(np.logaddexp(np.log(here), others)[back]), rate
+
+        return log_density
+
 
 class GaussianMixtureWeights(BaseEstimator):
     """Weights proportional to the density of one Gaussian per class under the learned metric.
@@ -123,6 +190,49 @@ class GaussianMixtureWeights(BaseEstimator):
     def __init__(self, *, validation_fraction: float = 0.2, max_iter: int = 20) -> None:
         self.validation_fraction = validation_fraction
         self.max_iter = max_iter
+
+    def _log_density(
+        self,
+        coordinates: Coordinates,
+        X: AnyArray,
+        frequency: FloatArray | None,
+        rows: IntArray,
+        held_out: Any,
+        *,
+        classes: AnyArray,
+        shrinkage: Shrinkage,
+        rng: np.random.RandomState,
+        n_jobs: int | None,
+    ) -> LogDensity:
+        """Return the log-density of one Gaussian per class as a function of the factor L.
+
+        The density of a Gaussian does not depend on the metric as long as the labels stay the same.
+        So the samples take the label of most of their five nearest held-out samples in z = Lx, and
+        the Gaussians are fitted again.
+        """
+        x, (X_val, y_val) = coordinates.apply(X), held_out
+        wanted, aside = x[rows], coordinates.apply(X_val)
+        aside_codes = codes_among(
+            classes, y_val, "y_val", "Leave these samples out of X_val and y_val."
+        )
+
+        def log_density(L: FloatArray, rate: float | None) -> tuple[FloatArray, float | None]:
+            neighbors = KNeighborsClassifier(min(5, len(aside)))
+            codes = neighbors.fit(aside @ L.T, aside_codes).predict(x @ L.T)
+            stats = class_statistics(x, codes, len(classes), sample_weight=frequency)
+            # A class in a single location has no Gaussian: its samples get that of the others.
+            spread = np.trace(stats.covariances, axis1=1, axis2=2)
+            kept = np.flatnonzero(spread > 1e-12 * np.trace(stats.total_covariance))
+            if len(kept) == 0:
+                return np.zeros(len(wanted)), rate
+            gaussians = fit_gaussians(stats.take(kept), shrinkage=shrinkage)
+            shares = np.log(stats.count[kept] / stats.count[kept].sum())
+            return GaussianDensity(gaussians, shares).log_density(wanted), rate
+
+        return log_density
+
+
+DensityWeights: TypeAlias = KernelDensityWeights | GaussianMixtureWeights
 
 
 def hold_out(
@@ -174,101 +284,6 @@ def average_by_density(
         changes.append(float(np.linalg.norm(metric - last) / np.linalg.norm(metric)))
         if changes[-1] <= 1e-4 or len(changes) == max_iter:
             return total, weights, np.array(changes), rates
-
-
-def kernel_log_density(
-    x: FloatArray,
-    frequency: FloatArray | None,
-    rows: IntArray | None,
-    held_out: FloatArray | None,
-    fixed_rate: float | None,
-    rng: np.random.RandomState,
-    n_jobs: int | None,
-) -> LogDensity:
-    """Return the kernel log-density of the samples `rows` as a function of the factor L.
-
-    Equal samples are one location with their number as its weight: a repeated sample is a sample
-    of weight two. The rate 1/sigma² maximises the likelihood of each location under the kernels of
-    all others, or that of `held_out` under all. The density itself includes the kernel of the
-    location itself, as in the paper. With many locations a random subset carries the kernels and
-    the sum over the others is scaled up, an unbiased estimate at linear cost.
-    """
-    places, inverse = np.unique(x, axis=0, return_inverse=True)
-    place_counts = np.bincount(inverse.ravel(), frequency).astype(float)
-    wanted = inverse.ravel() if rows is None else inverse.ravel()[rows]
-    points, back = np.unique(wanted, return_inverse=True)
-    references = np.arange(len(places))
-    if len(places) > MAX_REFERENCES:
-        references = np.sort(rng.choice(len(places), MAX_REFERENCES, replace=False))
-    counts = place_counts[references]
-    own = np.full(len(places), -1)
-    own[references] = np.arange(len(references))
-    # The kernel of a location itself is one; the others represent all other samples.
-    here = place_counts[points]
-    seen = counts.sum() - np.where(own[points] >= 0, here, 0.0)
-
-    def log_density(L: FloatArray, rate: float | None) -> tuple[FloatArray, float | None]:
-        if len(references) < 2:
-            return np.zeros(len(back)), rate
-        z = places @ L.T
-        sums = None
-        if fixed_rate is not None:
-            rate = fixed_rate
-        else:
-            own_points = held_out is None
-            found = fit_rate(
-                z[references] if held_out is None else held_out @ L.T,
-                z[references],
-                point_weights=counts if held_out is None else np.ones(len(held_out)),
-                weights=counts,
-                own=np.arange(len(references)) if own_points else None,
-                start=rate,
-                n_jobs=n_jobs,
-            )
-            rate = found.rate
-            if own_points and np.array_equal(points, references):
-                sums = found.sums
-        if sums is None:
-            sums = kernel_sums(
-                z[points], z[references], rate, weights=counts, own=own[points], n_jobs=n_jobs
-            )
-        others = sums.log_sum + np.log((place_counts.sum() - here) / seen)
-        return np.asarray(np.logaddexp(np.log(here), others)[back]), rate
-
-    return log_density
-
-
-def mixture_log_density(
-    x: FloatArray,
-    frequency: FloatArray | None,
-    rows: IntArray | None,
-    held_out: FloatArray,
-    held_out_codes: IntArray,
-    n_classes: int,
-    shrinkage: Shrinkage,
-) -> LogDensity:
-    """Return the log-density of one Gaussian per class as a function of the factor L.
-
-    The density of a Gaussian does not depend on the metric as long as the labels stay the same. So
-    the samples take the label of most of their five nearest held-out samples in z = Lx, and the
-    Gaussians are fitted again.
-    """
-    wanted = x if rows is None else x[rows]
-
-    def log_density(L: FloatArray, rate: float | None) -> tuple[FloatArray, float | None]:
-        neighbors = KNeighborsClassifier(min(5, len(held_out)))
-        codes = neighbors.fit(held_out @ L.T, held_out_codes).predict(x @ L.T)
-        stats = class_statistics(x, codes, n_classes, sample_weight=frequency)
-        # A class in a single location has no Gaussian: its samples get the density of the others.
-        spread = np.trace(stats.covariances, axis1=1, axis2=2)
-        kept = np.flatnonzero(spread > 1e-12 * np.trace(stats.total_covariance))
-        if len(kept) == 0:
-            return np.zeros(len(wanted)), rate
-        gaussians = fit_gaussians(stats.take(kept), shrinkage=shrinkage)
-        shares = np.log(stats.count[kept] / stats.count[kept].sum())
-        return GaussianDensity(gaussians, shares).log_density(wanted), rate
-
-    return log_density
 
 
 def weighted_stderr(

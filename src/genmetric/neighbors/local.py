@@ -41,7 +41,7 @@ from genmetric._validation import (
 from genmetric.density.gaussian import SHRINKAGE_RULES
 from genmetric.geometry import phi_weights
 from genmetric.geometry.local import dense_bytes_per_row, local_spectra
-from genmetric.learners.class_models import fit_models
+from genmetric.learners.generative import fit_models
 
 
 class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
@@ -186,10 +186,8 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         with one_blas_thread():
             coordinates, _, gaussians, self._models = fit_models(
                 *(x, self._codes, self.classes_, None),
-                base="identity",
                 shrinkage=self.shrinkage,
                 class_model=self.class_model,
-                allow_low_rank=False,
                 rng=check_random_state(self.random_state),
                 n_jobs=self.n_jobs,
             )
