@@ -216,7 +216,6 @@ def test_ranks_on_each_dataset(tmp_path, capsys):
     assert rows["M^KDE"] == ["6 [2]", "6 [2]", "6.00 [1.87]"]
     assert rows["LMNN_E"] == ["7 [3]", "7 [6]", "7.00 [5.13]"]
     assert "Friedman's chi-square is 14.0" in " ".join(text.split())
-    assert "(density_ranks.svg)" in files["density.md"]
 
 
 def test_number_of_splits_is_reported(tmp_path, capsys):
@@ -267,7 +266,7 @@ def test_every_table_is_written(name, tmp_path, capsys):
         assert all(title in shown for shown in (files[f"{name}.md"], files["report.html"], text))
     for method in experiment.methods_for(experiment.problems[0]):
         assert all(method.title in files[file] for file in (f"{name}.md", "report.html"))
-    assert "scikit-learn" in files[f"{name}.md"]
+    assert "Computed by genmetric 1." in files[f"{name}.md"]
 
 
 STORED = Path(__file__).parents[2] / "docs" / "results" / "scores.jsonl"
@@ -329,14 +328,13 @@ def test_page_keeps_its_introduction_and_does_not_change(tmp_path, capsys):
     files, _ = show("small", tmp_path, made_up(SMALL, ["iris", "wine"]), capsys)
     assert files["small.md"].startswith("# By hand\n\nWhy.\n\n<!-- tables -->\n\nOf 12 values")
     assert "old" not in files["small.md"]
-    assert "Average ranks" in files["report.html"]
     assert show("small", tmp_path, [], capsys)[0] == files
 
 
 def test_narrow_terminal_shows_all_cells(tmp_path):
     append_scores(tmp_path / "scores.jsonl", made_up(SMALL, SMALL.problems))
     results = collect(SMALL, read_scores(tmp_path / "scores.jsonl"))
-    table = next(b for b in blocks(results)[1:] if b.caption == SMALL.title)
+    table = next(b for b in blocks(results) if getattr(b, "caption", "") == SMALL.title)
     narrow, wide = text_block(table, 80), text_block(table, 10_000)
     assert max(map(len, narrow.splitlines())) <= 80
     assert narrow.count("Euclidean") > wide.count("Euclidean") == 1

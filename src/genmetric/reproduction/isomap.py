@@ -91,9 +91,9 @@ def embed(spaces: Mapping[str, AnyArray], *, n_neighbors: int = 10) -> dict[str,
 
 
 def embedding_scores(plane: AnyArray, y: AnyArray) -> tuple[float, float]:
-    """Return the 1-NN error in the embedding and the silhouette coefficient."""
+    """Return the 1-NN error in the embedding, in %, and the silhouette coefficient."""
     nearest = nearest_neighbors(plane, 1).indices[:, 0]
-    return float(np.mean(y[nearest] != y)), float(silhouette_score(plane, y))
+    return float(100 * np.mean(y[nearest] != y)), float(silhouette_score(plane, y))
 
 
 def draw_embeddings(
@@ -106,18 +106,17 @@ def draw_embeddings(
     if figure is None:
         figure = import_optional("matplotlib.figure", "report").Figure(figsize=(12, 4.6))
     figure.set_layout_engine("constrained")
-    colors = dict(zip(DIGITS, COLORS, strict=False))
     order = np.random.default_rng(seed).permutation(len(y))
+    colors = np.asarray(COLORS)[np.searchsorted(DIGITS, y)]
     for ax, (name, plane) in zip(figure.subplots(1, len(planes)), planes.items(), strict=True):
-        ax.scatter(*plane[order].T, c=[colors[d] for d in y[order]], s=9, alpha=0.75, linewidths=0)
-        for digit in DIGITS:
-            box = {"boxstyle": "circle,pad=0.25", "fc": colors[digit], "ec": "white"}
+        ax.scatter(*plane[order].T, c=colors[order], s=9, alpha=0.75, linewidths=0)
+        for digit, color in zip(DIGITS, COLORS, strict=False):
+            box = {"boxstyle": "circle,pad=0.25", "fc": color, "ec": "white"}
             middle = np.median(plane[y == digit], axis=0)
             ax.text(*middle, str(digit), color="white", weight="bold", ha="center", bbox=box)
         error, silhouette = embedding_scores(plane, y)
-        below = f"1-NN error {100 * error:.1f} %, silhouette {silhouette:.2f}"
+        below = f"1-NN error {error:.1f} %, silhouette {silhouette:.2f}"
         ax.set(title=name, xlabel=below, xticks=[], yticks=[], aspect="equal", adjustable="datalim")
-        ax.spines[:].set_color("0.8")
     figure.suptitle(f"Isomap of {len(y)} images of the digits 3, 5 and 9 at 7 x 7 pixels")
     return figure
 
@@ -125,11 +124,9 @@ def draw_embeddings(
 def isomap_table(data_dir: str | None = None, n_each: int = 400) -> tuple[Table, Any]:
     """Make the paper's Isomap figure, and a table of its scores."""
     images = digit_images(data_dir=data_dir, n_each=n_each)
-    y = images.shown[1]
-    planes, rows = embed(metric_spaces(images)), []
-    for name, plane in planes.items():
-        error, silhouette = embedding_scores(plane, y)
-        rows.append([name, f"{100 * error:.1f}", f"{silhouette:.3f}"])
+    y, planes = images.shown[1], embed(metric_spaces(images))
+    scores = {name: embedding_scores(plane, y) for name, plane in planes.items()}
+    rows = [[name, f"{error:.1f}", f"{shape:.3f}"] for name, (error, shape) in scores.items()]
     note = f"{len(y)} images of the digits 3, 5 and 9 at 7 x 7 pixels, from {images.source}."
     columns = ["metric", "1-NN error in the plane, %", "silhouette"]
     return Table(columns, rows, "Isomap in learned metrics", note), draw_embeddings(planes, y)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from genmetric._text import did_you_mean, import_optional
+from genmetric._text import did_you_mean
 from genmetric.files import write_atomically
 from genmetric.report import Picture, write_page
 from genmetric.reproduction import TABLES
 from genmetric.reproduction.experiments import EXPERIMENTS, Experiment
 from genmetric.reproduction.isomap import isomap_table
 from genmetric.reproduction.problems import PROBLEMS, load_problem
-from genmetric.reproduction.ranks import critical_difference_diagram
 from genmetric.reproduction.runner import plan, read_scores, run
 from genmetric.reproduction.tables import (
     Results,
@@ -105,12 +102,12 @@ def run_tables(
     isomap = isomap_table(data_dir, 150 if quick else 400) if "isomap" in wanted else ()
     for block in [*(b for results in all_results for b in blocks(results)), *isomap[:1]]:
         sys.stdout.write(text_block(block, shutil.get_terminal_size().columns) + "\n")
-    written = []
+    written = _write_markdown(all_results, folder)
     try:
-        written += [*_rank_diagrams(all_results, folder), _write_html(all_results, isomap, folder)]
+        written.append(_write_html(all_results, isomap, folder))
     except ImportError as error:
         tell(f"no page: {error}", 1.0)
-    return written + _write_markdown(all_results, folder), n_failed
+    return written, n_failed
 
 
 def _check_names(kind: str, given: Sequence[str] | None, known: Any) -> None:
@@ -141,27 +138,6 @@ def _available(
     return found
 
 
-def _versions() -> str:
-    """Return the versions of the packages that scores depend on, in one line."""
-    names = ("genmetric", "numpy", "scipy", "scikit-learn")
-    return ", ".join([f"Python {platform.python_version()}", *(f"{n} {version(n)}" for n in names)])
-
-
-def _rank_diagrams(all_results: Sequence[Results], folder: Path) -> list[Path]:
-    """Draw the average ranks of experiments that have them."""
-    written = []
-    for results in all_results:
-        ranked = results.ranking()
-        if ranked is not None:
-            figure = critical_difference_diagram(ranked[1])
-            path = folder / f"{results.experiment.name}_ranks.svg"
-            # Without a date and random ids, the same ranks give the same file.
-            with import_optional("matplotlib", "report").rc_context({"svg.hashsalt": "genmetric"}):
-                figure.savefig(path, metadata={"Date": None})
-            written.append(path)
-    return written
-
-
 def _write_markdown(all_results: Sequence[Results], folder: Path) -> list[Path]:
     """Write a page of each experiment, and one CSV file of all cells.
 
@@ -169,14 +145,11 @@ def _write_markdown(all_results: Sequence[Results], folder: Path) -> list[Path]:
     """
     pages = {}
     for results in all_results:
-        name = results.experiment.name
         parts = [markdown_block(block) for block in blocks(results)]
-        if (folder / f"{name}_ranks.svg").is_file() and results.ranking():
-            parts.append(f"![Average ranks and critical difference]({name}_ranks.svg)\n")
-        path = folder / f"{name}.md"
+        path = folder / f"{results.experiment.name}.md"
         old = path.read_text("utf-8") if path.is_file() else ""
         head = old.partition(MARKER)[0] if MARKER in old else f"# {results.experiment.title}\n\n"
-        pages[path] = "\n".join([f"{head}{MARKER}\n", *parts, f"{_versions()}.\n"])
+        pages[path] = "\n".join([f"{head}{MARKER}\n", *parts])
     if pages:
         pages[folder / "results.csv"] = csv_text(all_results)
     for path, text in pages.items():
@@ -188,12 +161,7 @@ def _write_markdown(all_results: Sequence[Results], folder: Path) -> list[Path]:
 def _write_html(all_results: Sequence[Results], isomap: Sequence[Any], folder: Path) -> Path:
     """Write one HTML file with every table and figure."""
     sections: list[tuple[str, list[Any]]] = []
-    for results in all_results:
-        content: list[Any] = blocks(results)
-        ranked = results.ranking()
-        if ranked is not None:
-            content.append(Picture(critical_difference_diagram(ranked[1]), "Average ranks"))
-        sections.append((results.experiment.title, content))
+    sections += [(results.experiment.title, blocks(results)) for results in all_results]
     if isomap:
         sections.append(
             ("Isomap in learned metrics", [isomap[0], Picture(isomap[1], "Isomap of digits")])
@@ -203,4 +171,4 @@ def _write_html(all_results: Sequence[Results], isomap: Sequence[Any], folder: P
         "selected on the validation samples, and the test samples are used once."
     )
     title = "The paper's tables, recomputed"
-    return write_page(folder / "report.html", title, sections, lead=lead, footers=[_versions()])
+    return write_page(folder / "report.html", title, sections, lead=lead)

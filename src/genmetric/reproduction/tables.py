@@ -43,12 +43,14 @@ class Cell(NamedTuple):
 class Results:
     """All cells of an experiment that have a score, by the names of dataset and method.
 
-    `long` has the cells for which more splits are stored than the paper has, with all of them.
+    `long` has the cells for which more splits are stored than the paper has, with all of them;
+    `versions` are those of the code that computed the scores.
     """
 
     experiment: Experiment
     cells: Mapping[tuple[str, str], Cell]
     long: Mapping[tuple[str, str], Cell]
+    versions: Sequence[str]
 
     @property
     def problems(self) -> list[str]:
@@ -83,20 +85,23 @@ class Results:
 
 def collect(experiment: Experiment, scores: Mapping[Key, Score]) -> Results:
     """Collect the cells of an experiment from stored scores of the current protocol."""
-    groups: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[Score]] = defaultdict(list)
     for key in sorted(scores):
-        groups[key.problem, key.method, key.protocol].append(scores[key]["test"])
+        groups[key.problem, key.method, key.protocol].append(scores[key])
     cells, long = {}, {}
+    versions: set[str] = set()
     for name in experiment.problems:
         n_splits = experiment.n_splits or PROBLEMS[name].n_splits
         for method in experiment.methods_for(name):
-            found = groups.get((name, method.name, protocol(PROBLEMS[name], method)), [])
+            stored = groups.get((name, method.name, protocol(PROBLEMS[name], method)), [])
+            found = [score["test"] for score in stored]
+            versions.update(score["version"] for score in stored)
             paper = experiment.figures.get((name, method.name))
             if found:
                 cells[name, method.name] = _cell(found[:n_splits], paper, method)
             if len(found) > n_splits:
                 long[name, method.name] = _cell(found, paper, method)
-    return Results(experiment, cells, long)
+    return Results(experiment, cells, long, sorted(versions))
 
 
 def _cell(scores: Sequence[float], paper: Figure | None, method: Method) -> Cell:
@@ -112,14 +117,15 @@ def _cell(scores: Sequence[float], paper: Figure | None, method: Method) -> Cell
 
 def blocks(results: Results) -> list[str | Table]:
     """Return the content of a page: how many cells agree, the tables, and the cells that do not."""
+    computed = f"Computed by genmetric {', '.join(results.versions)}."
     if results.experiment.name == "timing":
-        return [_timing_table(results)]
+        return [_timing_table(results), computed]
     found: list[Any] = [_agreement(results), _joint_tests(results), _main_table(results)]
     found += [_beyond(results), _long_runs(results)]
     ranked = results.ranking()
     if ranked is not None:
         found += [_rank_table(results, *ranked)]
-    return [block for block in found if not isinstance(block, Table) or block.rows]
+    return [*(b for b in found if not isinstance(b, Table) or b.rows), computed]
 
 
 def _agreement(results: Results) -> str:
