@@ -132,6 +132,14 @@ def retrieval(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def engines(session: nox.Session) -> None:
+    """Run the recipes of the page "Any engine" on Ray and Spark; needs a Java runtime."""
+    tools = [r for r in PROJECT["optional-dependencies"]["test"] if r.startswith(("pyt", "hyp"))]
+    session.install("-e", ".[cli]", *tools, "ray[data]", "pyspark")
+    session.run("pytest", "tests/engines", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session(default=False)
 def docs(session: nox.Session) -> None:
     """Build the web pages; a warning is an error."""
     session.install("-e", ".[docs]")
