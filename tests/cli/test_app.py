@@ -109,11 +109,16 @@ def test_debug_shows_the_traceback_and_bugs_are_bugs(genmetric, tmp_path, monkey
     def broken(_):
         raise ZeroDivisionError("division by zero")
 
+    monkeypatch.setattr("genmetric.cli.options.data_source", broken)
     monkeypatch.setattr("genmetric.cli.inspect.load_model", broken)
-    done = genmetric("inspect", "x.gm")
-    assert done.code == 1
-    assert "this is a bug" in done.err
-    assert "ZeroDivisionError: division by zero" in done.err
+    for words, code, text in (
+        (["compare", bad, "-t", "y"], 1, "genmetric compare: this is a bug"),
+        (["inspect", "x.gm"], 2, "genmetric inspect: the model is damaged, and if genmetric wrote"),
+    ):
+        done = genmetric(*words)
+        assert done.code == code
+        assert done.err.startswith(text)
+        assert "ZeroDivisionError: division by zero" in done.err
 
 
 @pytest.mark.parametrize(
@@ -146,6 +151,27 @@ def test_names_with_control_characters_do_not_reach_the_terminal(genmetric, tmp_
         assert done.code == (2 if "z" in words else 0), done.err
         assert not {"\x1b", "\x07", "\x9b"} & set(done.out + done.err)
     assert "\\u001b" in done.out
+
+
+def test_values_with_control_characters_do_not_reach_the_terminal(genmetric, tmp_path, monkeypatch):
+    table, out = tmp_path / "t.csv", tmp_path / "m.gm"
+    rows = "".join(f"n\x1b[2J{i},{i * 3 % 7},{i * 7 % 5},{'uv'[i % 2]}\x9b\n" for i in range(20))
+    table.write_text(f"id\x07,a,b,y\n{rows}")
+    assert genmetric("fit", table, "-t", "y", "--id", "id\x07", "-o", out, "-q").code == 0
+    commands = (
+        ["predict", out, table],
+        ["transform", out, table],
+        ["neighbors", out, table, table],
+    )
+    for words in commands:
+        # A file, and another command, get the values as they are.
+        assert {"\x1b", "\x9b"} & set(genmetric(*words).out)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    for words in commands:
+        done = genmetric(*words)
+        assert done.code == 0, done.err
+        assert not {"\x1b", "\x07", "\x9b"} & set(done.out)
+        assert "n\\u001b[2J3" in done.out
 
 
 def test_without_click_the_error_has_the_command():

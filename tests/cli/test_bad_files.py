@@ -1,7 +1,10 @@
 """Bad input: one line that says what and what to do, exit code 2, nothing half-written."""
 
 import gzip
+import json
 import os
+import stat
+import zipfile
 
 import pytest
 
@@ -152,3 +155,49 @@ def test_names_of_output_columns_do_not_repeat(genmetric, wine, model, tmp_path)
     assert done.code == 2
     assert "'z1' names a column twice. Use another --prefix." in done.err
     assert genmetric("transform", model, path, "--keep", "z1", "--prefix", "m").code == 0
+
+
+def edited_model(model, tmp_path, change):
+    """Write a model file whose metadata are changed."""
+    path = tmp_path / "edited.gm"
+    with zipfile.ZipFile(model) as old, zipfile.ZipFile(path, "w") as new:
+        for member in old.infolist():
+            content = old.read(member)
+            if member.filename == "genmetric.json":
+                facts = json.loads(content)
+                change(facts["metadata"])
+                content = json.dumps(facts).encode()
+            new.writestr(member, content)
+    return path
+
+
+METADATA = {
+    "target": [3, "y", [1], {"name": 3}, {"name": "cultivar", "task": 5, "other": 1}, None],
+    "training": [3, [], {"rows": "x", "streamed": 1}, {"classes": 3}, {"contributions": [1]}],
+    "method": [3, ["a"], {}],
+    "id": [3, ["a"], {}],
+}
+
+
+@pytest.mark.parametrize("key", METADATA)
+def test_models_with_metadata_of_wrong_types(genmetric, wine, model, tmp_path, key):
+    for value in METADATA[key]:
+        path = edited_model(model, tmp_path, lambda facts, value=value: facts.update({key: value}))
+        for words in (["inspect", path], ["predict", path, wine], ["transform", path, wine]):
+            done = genmetric(*words)
+            assert done.code in (0, 2), (value, done.err)
+            if done.code == 2:
+                assert done.err.count("\n") == 1
+                assert done.err.startswith(f"genmetric {words[0]}: ")
+
+
+def test_permissions_of_a_replaced_file_are_kept(genmetric, wine, model, tmp_path):
+    out = tmp_path / "out.csv"
+    out.write_text("old")
+    out.chmod(0o640)
+    assert genmetric("predict", model, wine, "-o", out, "-q").code == 0
+    assert stat.S_IMODE(out.stat().st_mode) == 0o640
+    if os.name == "posix" and os.geteuid() == 0:
+        os.chown(out, -1, 12345)
+        assert genmetric("predict", model, wine, "-o", out, "-q").code == 0
+        assert (out.stat().st_gid, stat.S_IMODE(out.stat().st_mode)) == (12345, 0o640)

@@ -1,7 +1,11 @@
 """`genmetric compare`: the task, the verdict, the next command."""
 
 import json
+import os
 import shlex
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -155,6 +159,26 @@ def test_standard_input(genmetric, wine, monkeypatch):
         done = genmetric("compare", "-", "-t", "cultivar", *FEW)
     assert done.code == 0, done.err
     assert "standard input: 178 samples" in done.out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
+def test_standard_input_leaves_nothing_behind(two_classes, tmp_path):
+    """Neither a warning about an open file, nor a copy of the input after a kill."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONWARNINGS": "always"}
+    command = [sys.executable, "-X", "dev", "-m", "genmetric", "compare", "-", "-t", "y"]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment}
+    text = two_classes(3000).read_bytes()
+    few = ["--methods", "euclidean,standardized", "--rows", "100", "--repeats", "1"]
+    done = subprocess.run([*command, *few], input=text, check=True, **options)
+    assert b"ResourceWarning" not in done.stderr
+    with subprocess.Popen([*command, "-q"], stdin=subprocess.PIPE, **options) as running:
+        running.stdin.write(text)
+        running.stdin.close()
+        time.sleep(1.5)
+        running.kill()
+    assert list(temporary.iterdir()) == []
 
 
 def test_rows_are_sampled(genmetric, two_classes):

@@ -38,6 +38,9 @@ EXAMPLES = {
     "inspect": "model.gm",
 }
 
+#: Commands that apply a model file.
+MODEL_COMMANDS = ("transform", "predict", "neighbors", "inspect")
+
 #: Errors of invalid input: one line and exit code 2. Any other error is a bug.
 BAD_INPUT = (ValueError, OSError, ImportError, MemoryError, OverflowError)
 
@@ -128,9 +131,11 @@ def run(args: Sequence[str] | None = None) -> int:
         if isinstance(error, click.MissingParameter) and first in COMMANDS:
             text += f" Example: {where} {EXAMPLES.get(first, 'model.gm data.csv')}"
         elif not isinstance(error, (click.ClickException, *BAD_INPUT)):
-            code = 1
+            # A model from elsewhere can contain anything, so it is the first suspect.
+            code = 2 if first in MODEL_COMMANDS else 1
             bug = "this is a bug, please report it (genmetric --debug shows the traceback)"
-            text = f"{bug}: {type(error).__name__}: {text}"
+            model = f"the model is damaged, and if genmetric wrote it, {bug}"
+            text = f"{model if code == 2 else bug}: {type(error).__name__}: {text}"
         remark(f"{where}: {text}")
         return code
 

@@ -13,8 +13,7 @@ import click
 
 from genmetric._text import import_optional
 from genmetric.cli import options as opt
-from genmetric.cli.fit import leave_one_out_text
-from genmetric.cli.output import OUT, check_table_output, progress_bar, remark, write_frames
+from genmetric.cli.output import progress_bar, remark, write_frames
 from genmetric.comparison.methods import METHODS
 from genmetric.tables import TableError
 
@@ -37,20 +36,12 @@ class Model:
     metadata: dict[str, Any]
     encoder: Any
 
-    @property
-    def facts(self) -> Any:
-        """Facts about the training; empty for models saved from Python."""
-        return self.metadata.get("training", {})
-
-    @property
-    def method(self) -> str:
-        """Key of the method, or the class of the estimator for models saved from Python."""
-        return str(self.metadata.get("method") or type(self.estimator).__name__)
-
-    @property
-    def predictor(self) -> Any:
-        """What follows the encoder."""
-        return self.estimator if self.encoder is None else self.estimator[1:]
+    def __post_init__(self) -> None:
+        """Look up what a model saved from Python may lack."""
+        self.facts: dict[str, Any] = self.metadata.get("training", {})
+        self.target: dict[str, Any] = self.metadata.get("target", {})
+        self.method = str(self.metadata.get("method") or type(self.estimator).__name__)
+        self.predictor = self.estimator if self.encoder is None else self.estimator[1:]
 
     def linear_map(self) -> LinearMap:
         """Return the map to the space where distances are Euclidean."""
@@ -76,33 +67,37 @@ class Model:
         if self.encoder is not None:
             self.encoder.na_values = (*self.encoder.na_values, *options["na"])
         for frame in read_batches(opt.data_source(path), **opt.reading(options)):
-            rows = self._rows(frame, strict=options["strict"])
+            rows = self._rows(frame, options)
             if into is not None and self.encoder is None:
                 rows = into.prepare(rows)
-            yield frame, rows, self._copied(frame, options)
+            own = self.metadata.get("id")
+            name = options["id_column"] or (own if own in frame.columns else None)
+            names = [*([] if name is None else [name]), *options.get("keep", ())]
+            opt.check_names(names, frame.columns, " to copy")
+            yield frame, rows, {name: frame[name].to_numpy() for name in names}
 
-    def _rows(self, frame: Any, *, strict: bool) -> Any:
+    def values(self, features: Any) -> Any:
+        """Return rows of features as columns of the table, in their own units."""
+        if self.encoder is not None:
+            return self.encoder.inverse_transform(features)
+        return import_optional("pandas", "cli").DataFrame(
+            features, columns=list(self.estimator.feature_names_in_)
+        )
+
+    def _rows(self, frame: Any, options: dict[str, Any]) -> Any:
         """Return features of a table, or plain numbers for an estimator without an encoder."""
         if self.encoder is None:
             names = list(self.estimator.feature_names_in_)
             opt.check_names(names, frame.columns, ", which the model was fitted on")
             return frame[names].apply(import_optional("pandas", "cli").to_numeric).astype(float)
         with warnings.catch_warnings():
-            if strict:
+            if options["strict"]:
                 warnings.simplefilter("error", UserWarning)
             try:
                 return self.encoder.transform(frame)
             except UserWarning as warning:
                 advice = "Correct the cell, state that it is missing (--na), or leave out --strict."
                 raise TableError(f"--strict refuses the table: {warning} {advice}") from None
-
-    def _copied(self, frame: Any, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the columns of a table that are copied to the output, the id first."""
-        own = self.metadata.get("id")
-        name = options["id_column"] or (own if own in frame.columns else None)
-        names = [*([] if name is None else [name]), *options.get("keep", ())]
-        opt.check_names(names, frame.columns, " to copy")
-        return {name: frame[name].to_numpy() for name in names}
 
 
 def load_model(path: Path) -> Model:
@@ -125,7 +120,7 @@ def load_model(path: Path) -> Model:
 @click.command()
 @opt.MODEL
 @opt.DATA
-@OUT
+@opt.OUT
 @kept_columns
 @opt.option("--prefix", "Prefix of the output columns z1, z2, ...", default="z")
 @opt.file_options
@@ -135,7 +130,7 @@ def transform(model: Path, data: Path, output: Path | None, **options: Any) -> N
 
     Columns are found by name; other columns are ignored. The file is read in batches.
     """
-    check_table_output(output, data, model)
+    output = opt.table_output(output, data, model)
     loaded = load_model(model)
     into = loaded.linear_map()
     names = [f"{options['prefix']}{j + 1}" for j in range(len(into.matrix))]
@@ -157,7 +152,7 @@ def transform(model: Path, data: Path, output: Path | None, **options: Any) -> N
 @click.command()
 @opt.MODEL
 @opt.DATA
-@OUT
+@opt.OUT
 @kept_columns
 @opt.flag("--proba", "Add the estimated probability of each class.")
 @opt.file_options
@@ -168,7 +163,7 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
     Columns are found by name; other columns are ignored. If DATA contains the target column, the
     error rate is reported too, or R² and the mean absolute error of numbers.
     """
-    check_table_output(output, data, model)
+    output = opt.table_output(output, data, model)
     loaded = load_model(model)
     for name in ("predict", *(["predict_proba"] if options["proba"] else [])):
         if not hasattr(loaded.predictor, name):
@@ -188,14 +183,12 @@ def _predictions(
 
     from genmetric.tables import Target
 
-    facts = loaded.metadata.get("target", {"name": None, "task": "classification"})
-    known_facts: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()
-    }
-    target = Target(**known_facts)
+    facts: dict[str, Any] = {"name": None, "task": "classification", **loaded.target}
+    facts |= {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
+    target = Target(**facts)
     for i, (frame, rows, columns) in enumerate(loaded.batches(data, options)):
-        if i == 0 and not columns and loaded.encoder is not None and not options["quiet"]:
-            _suggest_names(loaded.encoder.columns_, frame.columns)
+        if i == 0 and not columns and loaded.encoder is not None:
+            _suggest_names(loaded.encoder.columns_, frame.columns, quiet=options["quiet"])
         predicted = loaded.predictor.predict(rows)
         if target.name in frame.columns:
             y, present = target.read(frame)
@@ -217,12 +210,20 @@ def significant(values: Any, digits: int = 7) -> Any:
     return np.array([float(f"{value:.{digits}g}") for value in values])
 
 
-def _suggest_names(decisions: list[dict[str, Any]], names: Any) -> None:
+def _suggest_names(decisions: list[dict[str, Any]], names: Any, *, quiet: bool) -> None:
     """Say how to name the rows, if training left out an identifier that this table has."""
     for found in decisions:
         if "identifier" in found["reason"] and found["name"] in names:
-            remark(f"add --keep {shlex.quote(found['name'])} to name the rows.")
+            remark(f"add --keep {shlex.quote(found['name'])} to name the rows.", quiet=quiet)
             return
+
+
+def leave_one_out_text(facts: dict[str, Any]) -> str:
+    """Write the leave-one-out error of a model, or R² if its target is a number."""
+    error = facts.get("leave_one_out_error")
+    if error is None:
+        return ""
+    return f"R² {1 - error:.3f}" if facts.get("target_range") else f"error {100 * error:.1f}%"
 
 
 def _judgement(loaded: Model, data: Path, known: list[tuple[Any, Any]]) -> str:
@@ -231,10 +232,10 @@ def _judgement(loaded: Model, data: Path, known: list[tuple[Any, Any]]) -> str:
     from sklearn.metrics import mean_absolute_error, r2_score
 
     y, predicted = (np.concatenate(arrays) for arrays in zip(*known, strict=True))
-    name, n = loaded.metadata["target"]["name"], len(y)
+    name, n = loaded.target["name"], len(y)
     if n == 0:
         return f"no row has a target {name!r}."
-    if loaded.metadata["target"]["task"] == "classification":
+    if loaded.target["task"] == "classification":
         wrong = int((y != predicted).sum())
         text = f"error rate {wrong / n:.1%}: {wrong} of {n} rows differ from {name!r}."
     else:
@@ -243,8 +244,6 @@ def _judgement(loaded: Model, data: Path, known: list[tuple[Any, Any]]) -> str:
         text = f"{r2}{error}: {n} row{'s' * (n > 1)} compared with {name!r}."
     fairer = leave_one_out_text(loaded.facts)
     if fairer and data.name == loaded.facts["file"] and n == loaded.facts["rows"]:
-        text += (
-            f" The model was fitted on a file of this name and size; its leave-one-out {fairer} "
-        )
-        text += "is a better estimate for new rows."
+        text += f" The model was fitted on a file of this name and size; its leave-one-out {fairer}"
+        text += " is a better estimate for new rows."
     return text

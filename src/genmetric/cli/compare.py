@@ -11,7 +11,7 @@ import click
 from genmetric._text import import_optional
 from genmetric.cli import options as opt
 from genmetric.cli.output import check_output, progress_bar, remark, say
-from genmetric.comparison.methods import METHODS, find_methods
+from genmetric.comparison.methods import METHODS, SCORINGS, find_methods
 
 if TYPE_CHECKING:
     from genmetric.comparison import Comparison
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 DATASETS = ("iris", "wine", "ionosphere", "breast_cancer", "german", "segment", "vehicle")
 DEMO_METHODS = ("euclidean", "standardized", "generative", "energy")
 
-REPORT = click.Path(path_type=Path)
 ADDED = ",".join(key for key, method in METHODS.items() if not method.default)
 
 SECONDS = click.FloatRange(0.1)
@@ -35,7 +34,7 @@ PARAMETERS = ("scoring", "groups", "time", "n_splits", "n_repeats", "max_samples
 @opt.column_options
 @opt.column("--group groups", "Rows of one value, such as a patient, are in one fold.")
 @opt.column("--time", "The folds are consecutive blocks of this time. Not a feature.")
-@opt.option("--report", "Write a report with figures.", metavar="HTML", type=REPORT)
+@opt.option("--report", "Write a report with figures.", metavar="HTML", type=opt.FILE)
 @opt.option(
     "--methods --method methods",
     f"Methods to compare (default: all for the kind of target except {ADDED}).",
@@ -47,7 +46,8 @@ PARAMETERS = ("scoring", "groups", "time", "n_splits", "n_repeats", "max_samples
     "--score --scoring scoring",
     "error (default), balanced_error (default if a class is rare), f1_macro, log_loss or roc_auc "
     "for classes; r2 (default) or mae for numbers.",
-    callback=opt.check_score,
+    type=click.Choice(list(SCORINGS)),
+    metavar="NAME",
 )
 @opt.option("--folds n_splits", "Number of folds (default: 5).", type=click.IntRange(2))
 @opt.option("--repeats n_repeats", "Repetitions (default: by size, 1 to 4).", type=opt.COUNT)
@@ -147,7 +147,7 @@ def _next_command(ctx: click.Context, found: Comparison, dropped: Any) -> str:
 
 
 @click.command()
-@opt.option("-o --report", "Report to write.", type=REPORT, default="genmetric-demo.html")
+@opt.option("-o --report", "Report to write.", type=opt.FILE, default="genmetric-demo.html")
 @opt.flag("--no-report", "Do not write a report.")
 @time_limit
 @opt.seed

@@ -9,16 +9,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from genmetric.cli import options as opt
+from genmetric.cli.apply import leave_one_out_text
 from genmetric.cli.output import check_output, progress_bar, remark
 from genmetric.comparison.methods import METHODS, Method
-
-if TYPE_CHECKING:
-    from sklearn.pipeline import Pipeline
 
 #: Default method of each task: tuned, and with settings or in batches.
 DEFAULTS = {
@@ -54,7 +52,7 @@ def _shrinkage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     "Method to fit (default: generative-cv or regression-cv; in batches generative or regression).",
     type=opt.MethodKeys(several=False),
 )
-@opt.option("-o --output", "Model file to write.", required=True, type=click.Path(path_type=Path))
+@opt.option("-o --output", "Model file to write.", required=True, type=opt.FILE)
 @opt.option("-k --neighbors", "Number of neighbours; selected by default.", type=opt.COUNT)
 @opt.option("--shrinkage", "Of covariances: none, auto or 0 to 1, the most.", callback=_shrinkage)
 @opt.option("--interpolation", "Weight of the learned metric, 0 to 1.", type=click.FloatRange(0, 1))
@@ -97,29 +95,27 @@ def fit(data: Path, output: Path, **options: Any) -> None:
         method = _method(target.task, given, options, stream=stream)
         lines = opt.show_columns(encoder.fit(X), notes, options)
         advance("learning", 0.2)
-        if given.get("shrinkage") == "none":
-            given["shrinkage"] = None
         settings = {
             "n_neighbors": options["neighbors"],
             "standardize": False if options["raw"] else None,
             "random_state": options["seed"],
-            **given,
+            **{name: None if value == "none" else value for name, value in given.items()},
         }
-        features = encoder.transform(X)
         if stream:
             model, counts = _fit_batches(method, source, target, encoder, options, settings)
         else:
-            columns = encoder.feature_columns_
+            columns, features = encoder.feature_columns_, encoder.transform(X)
             model = method.fit(features, y, target.task, feature_columns=columns, **settings)
             counts = _counted(y, target.task)
-        facts = {
-            "file": opt.data_name(data),
-            "rows": counts.total(),
-            "streamed": stream,
-            **_target_facts(target.task, counts),
-            "parameters": method.parameters(model),
-            **({} if stream else _leave_one_out(method, model, y)),
-        }
+        facts = {"file": opt.data_name(data), "rows": counts.total(), "streamed": stream}
+        if target.task == "regression":
+            facts["target_range"] = [min(counts), max(counts)]
+        else:
+            facts["classes"] = {str(name): counts[name] for name in sorted(counts)}
+        facts["parameters"] = method.parameters(model)
+        if method.votes and not stream and model[-1].n_neighbors < len(y):
+            # Without rows, the score is that of the training rows, each without itself.
+            facts["leave_one_out_error"] = 1 - float(model[-1].score(None, y))
         model.steps.insert(0, ("columns", encoder))
         facts |= _metric_facts(model, X)
     facts["seconds"] = round(perf_counter() - start, 3)
@@ -127,10 +123,9 @@ def fit(data: Path, output: Path, **options: Any) -> None:
     metadata = {"method": method.key, "target": asdict(target), "id": options["id_column"]}
     from genmetric.files import save
 
-    replaced = output.is_file()
+    lines += ["The former file is replaced."] if output.is_file() else []
     save(model, output, metadata={**metadata, "training": facts})
-    lines += [_summary(output, method, facts, features.shape[1])]
-    lines += ["The former file is replaced."] if replaced else []
+    lines += [_summary(output, method, facts, len(encoder.get_feature_names_out()))]
     name = shlex.quote(str(output))
     lines += [f"Next: genmetric inspect {name}, or for new rows genmetric predict {name} NEW.csv"]
     remark("\n".join(lines), quiet=options["quiet"])
@@ -151,13 +146,13 @@ def _method(task: Any, given: dict[str, Any], options: dict[str, Any], *, stream
     """Return the method asked for, or the default of the task; refuse one that is not for it."""
     key = options["method"] or DEFAULTS[task][bool(given) or stream]
     method = METHODS[key]
-    if task not in method.tasks:
-        able = ", ".join(m.key for m in METHODS.values() if m.distance and task in m.tasks)
-        other = f"Use one of {able}, or --task {method.tasks[0]}."
+    able = [m for m in METHODS.values() if m.distance and task in m.tasks]
+    if method not in able:
+        other = f"Use one of {', '.join(m.key for m in able)}, or --task {method.tasks[0]}."
         raise click.UsageError(f"--method {key} is not for {task}, the task of the target. {other}")
     if stream and not method.streams:
-        able = ", ".join(m.key for m in METHODS.values() if m.streams and task in m.tasks)
-        raise click.UsageError(f"--method {key} needs all rows in memory. Use one of {able}.")
+        streams = ", ".join(m.key for m in able if m.streams)
+        raise click.UsageError(f"--method {key} needs all rows in memory. Use one of {streams}.")
     return method
 
 
@@ -168,7 +163,7 @@ def _fit_batches(
     encoder: Any,
     options: dict[str, Any],
     settings: dict[str, Any],
-) -> tuple[Pipeline, Counter[Any]]:
+) -> tuple[Any, Counter[Any]]:
     """Fit in passes over the file; return the model and how often each target occurs."""
     from genmetric.comparison import fit_in_batches
     from genmetric.tables import read_batches
@@ -202,20 +197,6 @@ def _counted(y: Any, task: str) -> Counter[Any]:
     return Counter(y.tolist())
 
 
-def _target_facts(task: str, counts: Counter[Any]) -> dict[str, Any]:
-    """Return the sizes of the classes, or the range of the numbers."""
-    if task == "regression":
-        return {"target_range": [min(counts), max(counts)]}
-    return {"classes": {str(name): counts[name] for name in sorted(counts)}}
-
-
-def _leave_one_out(method: Method, model: Any, y: Any) -> dict[str, float]:
-    """Return the error of nearest neighbours that exclude the row itself."""
-    if not method.votes or model[-1].n_neighbors >= len(y):
-        return {}
-    return {"leave_one_out_error": 1 - float(model[-1].score(None, y))}
-
-
 def _metric_facts(model: Any, X: Any) -> dict[str, Any]:
     """Return spectrum, effective rank and contributions of the columns; empty without a map."""
     from genmetric.inspection import feature_contributions, learned_metric
@@ -232,22 +213,12 @@ def _metric_facts(model: Any, X: Any) -> dict[str, Any]:
     }
 
 
-def leave_one_out_text(facts: dict[str, Any]) -> str:
-    """Write the leave-one-out error of a model, or R² if its target is a number."""
-    error = facts.get("leave_one_out_error")
-    if error is None:
-        return ""
-    return f"R² {1 - error:.3f}" if facts.get("target_range") else f"error {100 * error:.1f}%"
-
-
 def _summary(output: Path, method: Method, facts: dict[str, Any], n_features: int) -> str:
     """Describe a model in one line."""
-    classes = facts.get("classes")
-    words = [f"{name} {value}" for name, value in facts["parameters"].items()]
-    error = leave_one_out_text(facts)
-    target = f"{len(classes)} classes" if classes else "numeric target"
+    target = f"{len(facts['classes'])} classes" if "classes" in facts else "numeric target"
     features = f"{n_features} feature{'' if n_features == 1 else 's'}"
-    parts = [f"{output}: {method.key} from {facts['rows']} rows, {features}, {target}"]
-    parts += [", ".join(words)] if words else []
+    words = ", ".join(f"{name} {value}" for name, value in facts["parameters"].items())
+    error = leave_one_out_text(facts)
+    parts = [f"{output}: {method.key} from {facts['rows']} rows, {features}, {target}", words]
     parts += [f"leave-one-out {error}"] if error else []
-    return "; ".join(parts) + "."
+    return "; ".join(part for part in parts if part) + "."

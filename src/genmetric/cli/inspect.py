@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from genmetric.cli import options as opt
-from genmetric.cli.apply import Model, load_model
-from genmetric.cli.fit import leave_one_out_text
+from genmetric.cli.apply import Model, leave_one_out_text, load_model
 from genmetric.cli.output import say
 
 
@@ -35,7 +34,7 @@ def inspect(model: Path, top: int, all_: bool, as_json: bool) -> None:
 
 def _facts(model: Model) -> dict[str, Any]:
     """Return everything that is shown, as values that JSON can represent."""
-    target, encoder = model.metadata.get("target", {}), model.encoder
+    target, encoder = model.target, model.encoder
     names = getattr(encoder or model.estimator, "feature_names_in_", [])
     found = {
         "file": str(model.path),

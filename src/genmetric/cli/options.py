@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 import click
 
 from genmetric._text import did_you_mean
-from genmetric.cli.output import say
-from genmetric.comparison.methods import METHODS, SCORE_ADVICE, SCORINGS, find_methods
+from genmetric.cli.output import check_output, say
+from genmetric.comparison.methods import METHODS, find_methods
 from genmetric.tables import TableError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+FILE = click.Path(path_type=Path)
 DATA = click.argument("data", metavar="DATA", type=click.Path(path_type=Path, allow_dash=True))
-MODEL = click.argument("model", metavar="MODEL", type=click.Path(path_type=Path))
+MODEL = click.argument("model", metavar="MODEL", type=FILE)
 
 COUNT = click.IntRange(1)
 
@@ -57,6 +58,13 @@ def columns(flags: str, help: str) -> Callable[[F], F]:
     return column(flags, f"{help} Can be repeated.", multiple=True)
 
 
+OUT = option(
+    "-o --output",
+    "File to write: .csv, .tsv, .parquet, .arrow, .feather or .jsonl (default: CSV on stdout).",
+    metavar="OUT",
+    type=click.Path(path_type=Path, allow_dash=True),
+)
+
 _reading_options = stacked(
     option("--delimiter", "Field delimiter; detected by default.", metavar="CHAR"),
     option("--encoding", "Text encoding (default: UTF-8, else Windows-1252).", metavar="NAME"),
@@ -76,11 +84,8 @@ file_options = stacked(
     flag("--strict", "Stop with an error if a cell cannot be read; else it is missing."),
 )
 
-
-def _task(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """Accept the former words for the task."""
-    return {"classes": "classification", "number": "regression"}.get(value or "", value)
-
+#: Former words for the task.
+FORMER_TASKS = {"classes": "classification", "number": "regression"}
 
 #: The role of each column.
 column_options = stacked(
@@ -88,9 +93,9 @@ column_options = stacked(
     option(
         "--task",
         "Kind of target; detected by default.",
-        type=click.Choice(["classification", "regression", "classes", "number"]),
+        type=click.Choice(["classification", "regression", *FORMER_TASKS]),
         metavar="[classification|regression]",
-        callback=_task,
+        callback=lambda _ctx, _param, value: FORMER_TASKS.get(value, value),
     ),
     column("--id id_column", "Column that identifies the rows; not a feature."),
     columns("--feature features", "Use only this column as a feature."),
@@ -128,15 +133,6 @@ class MethodKeys(click.ParamType):  # type: ignore[type-arg]  # generic since cl
         if not self.several and not METHODS[keys[0]].distance:
             self.fail(f"{keys[0]} is not a distance: compare shows it for reference.", param, ctx)
         return keys if self.several else keys[0]
-
-
-def check_score(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Check the key of a score."""
-    if value is not None and value not in SCORINGS:
-        hint = SCORE_ADVICE.get(value.lower()) or did_you_mean(value, SCORINGS)
-        text = f"no score {value!r}; expected one of {', '.join(SCORINGS)}. {hint}"
-        raise click.BadParameter(text.rstrip(), ctx, param)
-    return value
 
 
 class MethodsHelp(click.Command):
@@ -180,7 +176,7 @@ def command_line(
         if value is None or not given or (only is not None and name not in only):
             continue
         if isinstance(param, click.Argument):
-            arguments += [str(v) for v in (value if isinstance(value, tuple) else (value,))]
+            arguments.append(str(value))
         elif isinstance(param, click.Option) and param.is_flag:
             options += (param.opts if value else param.secondary_opts)[-1:]
         elif param.multiple:
@@ -189,6 +185,18 @@ def command_line(
             text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             options += [max(param.opts, key=len), text]
     return shlex.join(["genmetric", command, *arguments, *options, *more])
+
+
+def table_output(path: Path | None, *inputs: Path) -> Path | None:
+    """Check a table to write before anything is computed; None is the standard output."""
+    if path is None or str(path) == "-":
+        return None
+    check_output(path, *inputs)
+    if path.is_file() or not path.exists():
+        from genmetric.tables import output_format
+
+        output_format(path)
+    return path
 
 
 def check_file(path: Path) -> None:
@@ -256,7 +264,7 @@ def read_training(
     notes : list of str
         Sentences for the user, which begin with the target.
     """
-    from genmetric.tables import read_table, split_target
+    from genmetric.tables import TableEncoder, read_table, split_target
 
     numbers = {name: options[name] for name in ("decimal", "thousands")}
     frame = read_table(
@@ -265,8 +273,6 @@ def read_training(
     keep = _possible_features(frame.columns, options)
     numbers["na_values"] = options["na"]
     X, y, target = split_target(frame, options["target"], options["task"], **numbers)
-    from genmetric.tables import TableEncoder
-
     # The comparison takes the columns of groups and times out itself.
     keep |= {options.get("groups"), options.get("time")}
     drop = tuple(name for name in X.columns if name not in keep)
@@ -283,10 +289,10 @@ def _possible_features(names: Collection[str], options: dict[str, Any]) -> set[A
     listed = [n for key in ("features", "drop", "as_category", "as_number") for n in options[key]]
     check_names(taken[:1], names, " (target)")
     check_names([*taken, *listed], names)
-    twice = next((name for name in taken if taken.count(name) > 1 or name in listed), None)
-    twice = twice or next((n for n in options["features"] if n in options["drop"]), None)
-    if twice is not None:
-        raise TableError(f"column {twice!r} is named by two options; it can have one role.")
+    twice = [name for name in taken if taken.count(name) > 1 or name in listed]
+    twice += [name for name in options["features"] if name in options["drop"]]
+    if twice:
+        raise TableError(f"column {twice[0]!r} is named by two options; it can have one role.")
     return set(options["features"] or names) - {*options["drop"], *taken}
 
 
@@ -296,16 +302,16 @@ def show_columns(encoder: Any, notes: Sequence[str], options: dict[str, Any]) ->
     if options["dry_run"]:
         say("\n".join(lines))
         raise click.exceptions.Exit(0)
+    problems = []
+    for c in encoder.columns_ if options["strict"] else ():
+        if not c["asked"] and c["kind"] == "left out":
+            problems.append(f"column {c['name']!r} is left out ({c['reason']})")
+        elif not c["asked"] and c["n_missing"]:
+            problems.append(f"column {c['name']!r} has {c['n_missing']} missing values")
     if options["strict"]:
-        guessed = [c for c in encoder.columns_ if not c["asked"]]
-        out = [c for c in guessed if c["kind"] == "left out"]
-        gaps = [c for c in guessed if c["n_missing"] and c["kind"] != "left out"]
-        problems = [f"column {c['name']!r} is left out ({c['reason']})" for c in out]
-        problems += [f"column {c['name']!r} has {c['n_missing']} missing values" for c in gaps]
         problems += [text.rstrip(".") for text in (*encoder.notes_, *notes[1:])]
-        if problems:
-            few = "; ".join(problems[:10]) + ("; ..." if len(problems) > 10 else "")
-            raise TableError(
-                f"--strict refuses the table: {few}. Use --drop, --as-number or --as-category."
-            )
+    if problems:
+        few = "; ".join(problems[:10]) + ("; ..." if len(problems) > 10 else "")
+        advice = "Use --drop, --as-number or --as-category."
+        raise TableError(f"--strict refuses the table: {few}. {advice}")
     return lines

@@ -13,13 +13,7 @@ from typing import Any
 
 import click
 
-OUT = click.option(
-    "-o",
-    "--output",
-    metavar="OUT",
-    type=click.Path(path_type=Path, allow_dash=True),
-    help="File to write: .csv, .tsv, .parquet, .arrow, .feather or .jsonl (default: CSV on stdout).",
-)
+from genmetric._text import import_optional
 
 
 def escape_control(text: str) -> str:
@@ -44,21 +38,17 @@ def escape_control(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c).strip('"') for c in text)
 
 
-def say(text: str) -> None:
-    """Print a result on the standard output."""
-    click.echo(_printable(text, sys.stdout))
+def say(text: str, *, err: bool = False) -> None:
+    """Print a result, without control characters and characters that the stream cannot encode."""
+    encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
+    printable = escape_control(text).encode(encoding, "backslashreplace").decode(encoding)
+    click.echo(printable, err=err)
 
 
 def remark(text: str, *, quiet: bool = False) -> None:
     """Print a message on stderr, apart from the results."""
     if not quiet:
-        click.echo(_printable(text, sys.stderr), err=True)
-
-
-def _printable(text: str, stream: Any) -> str:
-    """Escape control characters, and characters that the stream cannot encode."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    return escape_control(text).encode(encoding, "backslashreplace").decode(encoding)
+        say(text, err=True)
 
 
 def check_output(path: Path, *inputs: Path) -> None:
@@ -74,21 +64,11 @@ def check_output(path: Path, *inputs: Path) -> None:
         raise click.UsageError(f"{path}: Permission denied. Choose another folder.")
 
 
-def check_table_output(path: Path | None, *inputs: Path) -> None:
-    """Raise if a table cannot be written; its name must have a known ending."""
-    if path is not None and str(path) != "-":
-        check_output(path, *inputs)
-        if path.is_file() or not path.exists():
-            from genmetric.tables import output_format
-
-            output_format(path)
-
-
 def write_frames(frames: Iterator[Any], path: Path | None) -> None:
     """Write batches of rows to a file that appears complete or not at all, or to the output."""
     from genmetric.tables import write_table
 
-    if path is None or str(path) == "-":
+    if path is None:
         sys.stdout.flush()
         binary = getattr(sys.stdout, "buffer", None)
         write_table(frames, _Terminal() if binary is None or sys.stdout.isatty() else binary)
@@ -106,7 +86,7 @@ class _Terminal(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Print text."""
-        sys.stdout.write(_printable(bytes(data).decode(), sys.stdout))
+        say(bytes(data).decode().removesuffix("\n"))
         return len(data)
 
 
@@ -116,16 +96,10 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[str, 
     if quiet or not sys.stderr.isatty():
         yield lambda *_: None
         return
-    from genmetric._text import import_optional
-
     rich = import_optional("rich.progress", "cli")
+    columns = [rich.TextColumn("{task.description}", markup=False), rich.BarColumn(bar_width=12)]
+    columns += [rich.TaskProgressColumn(), rich.TimeElapsedColumn()]
     console = import_optional("rich.console", "cli").Console(stderr=True)
-    columns = [
-        rich.TextColumn("{task.description}", markup=False),
-        rich.BarColumn(bar_width=12),
-        rich.TaskProgressColumn(),
-        rich.TimeElapsedColumn(),
-    ]
     # Without redirection: the output of a command goes to its own standard output.
     options = {"transient": True, "redirect_stdout": False, "redirect_stderr": False}
     with rich.Progress(*columns, console=console, **options) as bars:
