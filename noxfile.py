@@ -23,6 +23,9 @@ PROJECT = nox.project.load_toml("pyproject.toml")["project"]
 # Extras for users.
 EXTRAS = ("ann", "dask", "onnx", "files", "cli", "excel", "report")
 
+# Exact versions of the tools that build, check and publish.
+TOOLS = ("--constraint", ".github/tools.txt")
+
 # One BLAS thread per worker, so that the workers do not compete for the cores.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -156,12 +159,15 @@ def bench(session: nox.Session) -> None:
 @nox.session(default=False)
 def build(session: nox.Session) -> None:
     """Build wheel and sdist twice into dist, compare their bytes, and try both when installed."""
-    session.install("build", "twine")
+    session.install(*TOOLS, "build", "twine")
     again = Path(session.create_tmp()).resolve()
     for folder in ("dist", again / "dist"):
         session.run(
             *("python", "-m", "build", "--outdir", str(folder)),
-            env={"SOURCE_DATE_EPOCH": "1767225600"},
+            env={
+                "SOURCE_DATE_EPOCH": "1767225600",
+                "PIP_CONSTRAINT": str(Path(".github/tools.txt").resolve()),
+            },
         )
     name = f"genmetric-{PROJECT['version']}"
     files = (f"{name}.tar.gz", f"{name}-py3-none-any.whl")
@@ -181,7 +187,7 @@ def build(session: nox.Session) -> None:
 @nox.session(default=False)
 def release_files(session: nox.Session) -> None:
     """Validate CITATION.cff, the workflows and the recipe of conda-forge."""
-    session.install("cffconvert", "zizmor", "setuptools<81", "py-rattler-build")
+    session.install(*TOOLS, "cffconvert", "zizmor", "setuptools<81", "py-rattler-build")
     session.run("cffconvert", "--validate", "-i", "CITATION.cff")
     session.run("zizmor", "--offline", ".github")
     read = "open(sys.argv[1], encoding='utf-8').read()"
@@ -192,7 +198,7 @@ def release_files(session: nox.Session) -> None:
 @nox.session(default=False)
 def audit(session: nox.Session) -> None:
     """Look up the dependencies of the core and of all extras among known vulnerabilities."""
-    session.install("pip", "pip-audit", ".[all]")
+    session.install(*TOOLS, "pip", "pip-audit", ".[all]")
     pinned = Path(session.create_tmp()).resolve() / "pinned.txt"
     with pinned.open("w") as stream:
         freeze = ("python", "-m", "pip", "freeze", "--exclude", "genmetric")
@@ -200,6 +206,26 @@ def audit(session: nox.Session) -> None:
     # In strict mode a package that the database does not contain counts as failed.
     audit = ("pip-audit", "--strict", "--disable-pip", "--no-deps", "--progress-spinner", "off")
     session.run(*audit, "--requirement", str(pinned), *session.posargs)
+
+
+@nox.session(default=False)
+def bandit(session: nox.Session) -> None:
+    """Search the code for patterns that are often insecure."""
+    session.install(*TOOLS, "bandit")
+    # Asserts are for the type checker, and `load_dataset` is not that of Hugging Face.
+    session.run("bandit", "--recursive", "--quiet", "--skip", "B101,B615", "src")
+
+
+@nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Load damaged model files and read damaged tables for two minutes; needs Linux.
+
+    The argument is the number of seconds for each of the two.
+    """
+    session.install("-e", ".[all]")
+    seconds = session.posargs or ["60"]
+    for script in sorted(Path("tests/fuzz").glob("fuzz_*.py")):
+        session.run("python", str(script), *seconds, env=ONE_THREAD)
 
 
 if __name__ == "__main__":

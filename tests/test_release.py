@@ -110,6 +110,24 @@ def test_workflows_run_scripts_that_exist(path):
         assert (ROOT / script).exists(), script
 
 
+def test_actions_are_pinned_by_the_hash_of_a_commit():
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        used = re.findall(r"uses: (\S+)(.*)", path.read_text("utf-8"))
+        assert used
+        for action, comment in used:
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action), (path.name, action)
+            assert re.fullmatch(r" # v\d+(\.\d+)*", comment), (path.name, action)
+
+
+def test_tools_of_the_workflows_have_exact_versions():
+    lines = [line for line in read(".github/tools.txt").splitlines() if not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-z-]+==[\d.]+", line) for line in lines)
+    assert {"build", "hatchling", "nox", "twine"} <= {line.partition("==")[0] for line in lines}
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for command in re.findall(r"pip install .*", path.read_text("utf-8")):
+            assert "--constraint .github/tools.txt" in command
+
+
 def test_published_files_leave_the_scores_out():
     build = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["build"]["targets"]["sdist"]
     assert {"/docs/results/*.jsonl", "/docs/_static/mathjax"} <= set(build["exclude"])
