@@ -145,9 +145,11 @@ def test_neighbors_are_the_nearest(rows):
             order = np.argsort(((space - space[row]) ** 2).sum(axis=1))[1:5]
             np.testing.assert_array_equal(classes, codes[order])
     assert list(display.row_names) == [3, 70]
-    filled = display.squares_.get_facecolors()[:, 3] == 1
     shown = np.hstack([display.classes[:, None], display.before, display.after])
-    np.testing.assert_array_equal(filled.reshape(shown.shape), shown == display.classes[:, None])
+    for number, marks in display.marks_.items():
+        filled = marks.get_facecolors()[:, 3] == 1
+        rows, _ = np.nonzero(shown == number)
+        np.testing.assert_array_equal(filled, display.classes[rows] == number)
 
 
 def test_copies_of_a_sample_are_neighbors_but_not_itself(rows):

@@ -18,7 +18,6 @@ from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
 from genmetric.inspection import linear_map, map_samples, metric_transformer
 from genmetric.plot.palette import (
-    COLORS,
     MAX_LEGEND,
     QUIET,
     class_codes,
@@ -196,8 +195,8 @@ class NeighborsDisplay:
         Axes with the examples.
     figure_ : matplotlib.figure.Figure
         Figure of the axes.
-    squares_ : matplotlib.collections.PathCollection
-        The squares of all examples: own class, neighbours before, neighbours after.
+    marks_ : dict of int to matplotlib.collections.PathCollection
+        The marks of each class number; with many classes those of the same (0) and others (1).
 
     Examples
     --------
@@ -329,32 +328,34 @@ class NeighborsDisplay:
         ax = one_axes(ax, (1.6 + 0.31 * (2 * k + 4), 1.2 + 0.31 * n))
         codes = np.hstack([np.reshape(self.classes, (-1, 1)), self.before, self.after])
         x, y = np.meshgrid(np.r_[0, 1.6 + np.arange(k), 2.6 + k + np.arange(k)], np.arange(n))
-        same = (codes == codes[:, :1]).ravel()
+        same = codes == codes[:, :1]
+        # With many classes, whether the class is the same.
         many = len(self.class_names) > MAX_LEGEND
-        colors = np.array([class_style(int(c))[0] for c in codes.ravel()])
-        if many:
-            colors = np.where(same, COLORS[0], COLORS[1])
-        style = {"marker": "s", "s": 190, "linewidths": 1.4, "edgecolors": colors}
-        faces = np.where(same, colors, "none")
-        self.squares_ = ax.scatter(x.ravel(), y.ravel(), c=faces, **style)
+        kinds, names = (~same, ["same class", "other class"]) if many else (codes, self.class_names)
+        self.marks_ = {}
+        for kind in np.unique(kinds.astype(int)).tolist():
+            color, marker = class_style(kind)
+            at = kinds == kind
+            style = {"marker": marker, "s": 130, "linewidths": 1.4, "edgecolors": color}
+            # Filled if the neighbour has the class of the sample, otherwise an outline.
+            faces = np.where(same[at], color, "none")
+            self.marks_[kind] = ax.scatter(x[at], y[at], c=faces, **style)
         ax.set(xlim=(-0.6, 2.2 + 2 * k), ylim=(n - 0.4, -1.6), xticks=[])
-        names = [f"sample {name}" if isinstance(name, int) else name for name in self.row_names]
-        ax.set_yticks(range(n), labels(names, width=16))
+        rows = [f"sample {name}" if isinstance(name, int) else name for name in self.row_names]
+        ax.set_yticks(range(n), labels(rows, width=16))
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
         heads = {-0.45: "own", 1.15: f"before: {self.share_before:.0%} same class"}
         for at, text in (heads | {2.15 + k: f"after: {self.share_after:.0%}"}).items():
             ax.text(at, -0.85, text, fontweight="bold", va="bottom")
-        legend = {"same class": COLORS[0], "other class": COLORS[1]}
-        if not many:
-            present = np.unique(codes)
-            legend = {label(self.class_names[c], width=16): class_style(c)[0] for c in present}
-        square = {"linestyle": "", "marker": "s", "markersize": 9}
-        handles = [ax.plot([], [], color=color, **square)[0] for color in legend.values()]
-        handles += ax.plot([], [], color=QUIET, markerfacecolor="none", **square)
+        handles = [
+            ax.plot([], [], class_style(kind)[1], color=class_style(kind)[0])[0]
+            for kind in self.marks_
+        ]
+        handles += ax.plot([], [], "o", color=QUIET, markerfacecolor="none")
+        entries = [*(label(names[kind], width=16) for kind in self.marks_), "outline: other class"]
         place = {"loc": "upper left", "bbox_to_anchor": (0, 0.0), "frameon": False}
-        entries = [*legend, "outline: other class"]
-        ax.legend(handles, entries, ncols=min(len(entries), 5), fontsize="small", **place)
+        ax.legend(handles, entries, ncols=min(len(entries), 6), fontsize="small", **place)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
