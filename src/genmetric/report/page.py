@@ -25,8 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from genmetric._text import import_optional
+from genmetric.comparison.result import value_text
 from genmetric.files import write_atomically
-from genmetric.plot.palette import COLORS, DIRECTIONS
+from genmetric.plot.palette import COLORS, DIRECTIONS, plain_name
 
 
 class Cell(NamedTuple):
@@ -172,26 +173,24 @@ def write_page(
     ...     "0.17" in path.read_text()
     True
     """
-    target, script = Path(path), _resource("page.js")
+    head = {"lead": lead, "facts": facts, "command": command, "footers": footers}
+    return write_template(
+        path, "page.html.j2", title=title, sections=sections, warnings=warnings, **head
+    )
+
+
+def write_template(path: str | os.PathLike[str], template: str, **data: Any) -> Path:
+    """Write what a template makes of its data, completely or not at all."""
+    script = _resource("page.js")
     # The page opens with its policy, which allows this script and no other.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    html: str = _template().render(
-        title=title,
-        lead=lead,
-        facts=facts,
-        command=command,
-        warnings=warnings,
-        sections=[(heading, [_block(block) for block in blocks]) for heading, blocks in sections],
-        footers=footers,
-        css=_resource("page.css"),
-        script=script,
-        digest=digest,
-        version=version("genmetric"),
-    )
-    with write_atomically(target) as file:
+    parts = {"css": _resource("page.css"), "script": script, "digest": digest, "headings": []}
+    parts["version"] = version("genmetric")
+    html: str = _environment().get_template(template).render(parts | data)
+    with write_atomically(Path(path)) as file:
         # Unpaired surrogates have no encoding.
         file.write(html.encode("utf-8", "replace"))
-    return target
+    return Path(path)
 
 
 @contextmanager
@@ -293,10 +292,11 @@ def _svg(figure: Any) -> str:
 
 
 @cache
-def _template() -> Any:
-    """Return the template of a page; it escapes all but the style sheet and the script."""
+def _environment() -> Any:
+    """Return jinja2's environment; it escapes all but the style sheet and the script."""
     jinja2 = import_optional("jinja2", "report")
     environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_resource),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -304,7 +304,16 @@ def _template() -> Any:
         # Direction controls in a name would reorder the text around it.
         finalize=lambda value: value.translate(DIRECTIONS) if type(value) is str else value,
     )
-    return environment.from_string(_resource("page.html.j2"))
+    environment.filters |= {"block": _block, "text": text}
+    environment.globals |= {"Table": Table, "Picture": Picture}
+    return environment
+
+
+def text(value: Any, _: Any = None) -> str:
+    """Write a value: numbers with four digits and without an exponent if they are short."""
+    if isinstance(value, float):  # also numpy's float64
+        return value_text(value)
+    return plain_name(value, width=40).removesuffix(" 00:00:00")
 
 
 def _resource(name: str) -> str:
