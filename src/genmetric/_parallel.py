@@ -56,12 +56,8 @@ def map_chunks(
     function: Callable[[Any], T], chunks: Sequence[Any], n_jobs: int | None = None
 ) -> Iterator[T]:
     """Yield ``function(chunk)`` for every chunk, in order, computed in ``n_jobs`` threads."""
-
-    def work(chunk: Any) -> T:
-        # Small terms of sums in log space underflow to zero, whatever np.seterr is.
-        with np.errstate(under="ignore"):
-            return function(chunk)
-
+    # Small terms of sums in log space underflow to zero, whatever np.seterr is.
+    work = np.errstate(under="ignore")(function)
     with one_blas_thread():
         if len(chunks) <= 1:
             yield from map(work, chunks)

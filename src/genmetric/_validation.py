@@ -247,6 +247,19 @@ def labelled_rows(
     return x, labels, *encode_classes(labels, type(estimator).__name__)
 
 
+def warn_unscaled(deviations: FloatArray) -> None:
+    """Warn if the standard deviations of the features differ so much that some dominate."""
+    # Below rounding a feature is constant.
+    deviations = deviations[deviations > 1e-12 * deviations.max(initial=0.0)]
+    ratio = deviations.max(initial=1.0) / deviations.min(initial=np.inf)
+    if ratio > 100:
+        warn_user(
+            f"The standard deviations of the features differ by a factor of {ratio:.2g}, and "
+            "shrinkage and interpolation regularise towards the Euclidean metric in their units. "
+            'Scale the features first, for example by StandardScaler, or use base="pooled".'
+        )
+
+
 def cast_finite(values: FloatArray, dtype: Any, what: str) -> AnyArray:
     """Cast results to `dtype`, the type of the input; raise if they overflow it."""
     with np.errstate(over="ignore"):

@@ -25,11 +25,10 @@ __all__ = ["TRUSTED_TYPES", "ModelFileError", "export_map", "load", "save"]
 
 _TRUSTED = {
     "cluster": "MetricKMeans",
-    "density.coordinates": "Coordinates",
     "density.gaussian": "ClassGaussians",
     "density.low_rank": "LowRankGaussians",
     "density.models": "GaussianDensity GaussianMixtureModel GaussianModel JointDensity SeparateModels",
-    "density.statistics": "ClassStatistics",
+    "density.statistics": "ClassStatistics Coordinates",
     "kernels.classifier": "SimpleMKLClassifier",
     "kernels.metric_kernel": "MetricKernel",
     "kernels.regional": "RegionalKernels",

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from genmetric import GenerativeMetric
 from genmetric.density import Coordinates, class_statistics, fit_gaussians
-from genmetric.density.gaussian import pooled_whitening
-from genmetric.density.low_rank import fit_low_rank_gaussians, saves_memory
+from genmetric.density.gaussian import fit_low_rank_gaussians, pooled_whitening, saves_memory
 from genmetric.geometry import phi_weights, sum_local_metrics
 from genmetric.geometry.low_rank import SLACK, candidate_weights, sparse_weights
 

@@ -160,7 +160,7 @@ def test_untrusted_types_are_refused_by_name(tmp_path):
     path = edited(
         iris_file(tmp_path),
         change=lambda data: data.replace(b'"Coordinates"', b'"Popen"').replace(
-            b'"genmetric.density.coordinates"', b'"subprocess"'
+            b'"genmetric.density.statistics"', b'"subprocess"'
         ),
     )
     with pytest.raises(ModelFileError, match=r"subprocess\.Popen"):

@@ -1,13 +1,12 @@
 """Class models: log-density, gradient and curvature of each class.
 
-`coordinates` centres, scales and whitens samples, `statistics` holds the mergeable sums,
-`gaussian` and `low_rank` the Gaussians of all classes, `models` the estimators of the density of
+`statistics` centres and scales samples and holds the mergeable sums of each class, `gaussian` and
+`low_rank` have the Gaussians of all classes, `models` the estimators of the density of
 one class, and `kernel` the density for KDE weights.
 """
 
 from typing import TypeAlias
 
-from genmetric.density.coordinates import Coordinates
 from genmetric.density.gaussian import ClassGaussians, fit_gaussians
 from genmetric.density.low_rank import LowRankGaussians
 from genmetric.density.models import (
@@ -17,7 +16,7 @@ from genmetric.density.models import (
     SeparateModels,
     fit_class_models,
 )
-from genmetric.density.statistics import ClassStatistics, class_statistics
+from genmetric.density.statistics import ClassStatistics, Coordinates, class_statistics
 
 #: The class models of all classes, in any form.
 ClassModels: TypeAlias = ClassGaussians | LowRankGaussians | SeparateModels

@@ -7,16 +7,24 @@ w_c G_c) and `precision_size`, a measure of the rounding errors of that sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+import inspect
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from sklearn.base import BaseEstimator, clone
 
-from genmetric._parallel import row_chunks
+from genmetric._parallel import check_memory, row_chunks
 from genmetric._typing import AnyArray, BoolArray, FloatArray, IntArray
-from genmetric._validation import Interval, RuleOrValue, warn_user
-from genmetric.density.coordinates import Coordinates
-from genmetric.density.statistics import ClassStatistics
+from genmetric._validation import Interval, RuleOrValue, rows_by_class, warn_user
+from genmetric.density.low_rank import CovarianceRule, LowRankGaussians, class_spectra
+from genmetric.density.statistics import (
+    ClassStatistics,
+    Coordinates,
+    class_statistics,
+    fourth_moments,
+    pooled_statistics,
+)
 
 Shrinkage: TypeAlias = Literal["auto"] | float | None
 
@@ -34,50 +42,39 @@ NEGLIGIBLE = 1e-40
 # Shrinkage
 
 
-def ledoit_wolf_shrinkage(moments: FloatArray, n_features: int) -> FloatArray:
-    r"""Compute the Ledoit-Wolf shrinkage of each class from its moments, shape (n_classes,).
-
-    With :math:`S` the covariance of n centred samples :math:`e_i` in D dimensions and
-    :math:`\mu = \mathrm{tr} S / D`, the estimated best weight of :math:`\mu I` is
-
-    .. math:: s = \min\left(1, \frac{\frac1n\left(\frac1n\sum_i |e_i|^4 - \|S\|_F^2\right)}
-                                    {\|S - \mu I\|_F^2}\right),
-
-    the same number as :func:`sklearn.covariance.ledoit_wolf` finds from the samples (O. Ledoit and
-    M. Wolf, Journal of Multivariate Analysis 88, 2004). `moments` are those of
-    :attr:`~genmetric.density.ClassStatistics.moments`.
-    """
-    count, traces, squares, fourth = moments
-    n = np.maximum(count, np.finfo(float).tiny)
-    off_identity = squares - traces**2 / n_features
-    noise = (fourth / n - squares) / n
-    # Below rounding of the difference the matrix is the identity already, as in one dimension.
-    known = off_identity > 1e-14 * squares
-    share = np.divide(noise, off_identity, out=0 * traces, where=known)
-    return np.asarray(np.clip(share, 0.0, 1.0))
-
-
 def covariance_terms(
     moments: FloatArray, pooled: FloatArray, shrinkage: Shrinkage, *, whitened: bool = False
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return the numbers a and b of each class covariance :math:`a_c S_c + b_c I`.
 
     A number s as `shrinkage` gives :math:`a = 1 - s` and :math:`b = s\,\mathrm{tr} S_c / D`, and
-    ``"auto"`` the same with the Ledoit-Wolf shrinkage of the class. If the coordinates are
-    `whitened`, so that the `pooled` covariance is the identity up to shrinkage, classes with 2 to 9
-    samples share one shrinkage, provided that there are enough samples for a pooled covariance:
-    :math:`\sum_c (n_c - 1) \ge 2D`.
+    ``"auto"`` the same with the Ledoit-Wolf shrinkage of the class,
+
+    .. math:: s = \min\left(1, \frac{\frac1n\left(\frac1n\sum_i |e_i|^4 - \|S\|_F^2\right)}
+                                    {\|S - \mathrm{tr} S / D\, I\|_F^2}\right)
+
+    for n centred samples :math:`e_i`, the same number as :func:`sklearn.covariance.ledoit_wolf`
+    finds from the samples (O. Ledoit and M. Wolf, Journal of Multivariate Analysis 88, 2004). If
+    the coordinates are `whitened`, so that the `pooled` covariance is the identity up to shrinkage,
+    classes with 2 to 9 samples share one shrinkage, provided that there are enough samples for a
+    pooled covariance: :math:`\sum_c (n_c - 1) \ge 2D`. `moments` are those of
+    :attr:`~genmetric.density.ClassStatistics.moments`.
     """
-    count, traces, _, _ = moments
+    count, traces, squares, fourth = moments
     n_features = len(pooled)
     if shrinkage != "auto":
         own = np.full(len(count), 1 - (shrinkage or 0.0))
         return own, (1 - own) * traces / n_features
-    s = ledoit_wolf_shrinkage(moments, n_features)
+    n = np.maximum(count, np.finfo(float).tiny)
+    off_identity = squares - traces**2 / n_features
+    noise = (fourth / n - squares) / n
+    # Below rounding of the difference the matrix is the identity already, as in one dimension.
+    known = off_identity > 1e-14 * squares
+    s = np.clip(np.divide(noise, off_identity, out=0 * traces, where=known), 0.0, 1.0)
     own, isotropic = 1 - s, s * traces / n_features
     small = (count >= 2) & (count < 10)
-    known = np.maximum(count - 1, 0.0).sum() >= 2 * n_features
-    if whitened and known and small.any() and np.count_nonzero(count > 1) > 1:
+    enough = np.maximum(count - 1, 0.0).sum() >= 2 * n_features
+    if whitened and enough and small.any() and np.count_nonzero(count > 1) > 1:
         terms = _small_class_terms(moments, pooled, small)
         return np.where(small, terms[0], own), np.where(small, terms[1], isotropic)
     return own, isotropic
@@ -121,16 +118,6 @@ def _small_class_terms(
     s = float(np.clip(1 - common / observed, 0.0, 1.0)) if observed > 0 else 1.0
     scale = 0.7 * target + 0.3 * factor * traces / n_features
     return (1 - s) * factor, s * scale
-
-
-class CovarianceRule(NamedTuple):
-    """What the class covariances are made of; see :func:`covariance_rule`."""
-
-    own: FloatArray
-    isotropic: FloatArray
-    flat: BoolArray
-    stand_in: FloatArray
-    floor: float
 
 
 def covariance_rule(
@@ -329,14 +316,11 @@ class ClassGaussians:
         """Number of classes."""
         return len(self.means)
 
-    def _blocks(self, X: FloatArray) -> list[slice]:
-        """Return classes to treat at once: several if there are few samples; for the cache."""
-        return row_chunks(self.n_classes, 8 * X.size, budget=2**19)
-
     def log_density(self, X: FloatArray) -> FloatArray:
         """Return the log-density of each class at each sample, shape (n_samples, n_classes)."""
         out = np.empty((len(X), self.n_classes))
-        for some in self._blocks(X):
+        # Several classes at once if there are few samples; for the cache.
+        for some in row_chunks(self.n_classes, 8 * X.size, budget=2**19):
             white = (X - self.means[some, None]) @ self.whiteners[some]
             out[:, some] = -0.5 * np.einsum("cij,cij->ic", white, white)
         return out + self.log_scales
@@ -370,7 +354,7 @@ class ClassGaussians:
         places = np.cumsum(relevant, axis=1) - 1
         n_places = int(places[:, -1].max(initial=0)) + 1
         v, w = np.zeros((n_samples, n_places, n_features)), np.zeros((n_samples, n_places))
-        for some in self._blocks(X):
+        for some in row_chunks(self.n_classes, 8 * X.size, budget=2**19):
             rows, own = np.nonzero(relevant[:, some])
             if len(rows):
                 at = rows, places[:, some][rows, own]
@@ -440,3 +424,159 @@ def fit_gaussians(
     top = np.einsum("cij,cij->cj", gaussians.whiteners, gaussians.whiteners)
     warn_floored(np.count_nonzero(top * floor > 1 - 1e-9, axis=1), pooled)
     return gaussians
+
+
+def fit_low_rank_gaussians(
+    X: AnyArray,
+    codes: IntArray,
+    n_classes: int,
+    coordinates: Coordinates,
+    sample_weight: FloatArray | None = None,
+    *,
+    shrinkage: Shrinkage = "auto",
+    classes: AnyArray | None = None,
+    whitened: bool = False,
+) -> LowRankGaussians:
+    r"""Fit one Gaussian per class from samples in memory, without covariance matrices.
+
+    The covariances are those of :func:`~genmetric.density.fit_gaussians`, :math:`b_c I + a_c F_c^T
+    F_c / n_c` with :math:`F_c` the centred samples of a class, with the same floor, and the same
+    stand-in for classes with a single sample.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples in input space.
+    codes : ndarray of shape (n_samples,)
+        Class of each sample; every class has samples.
+    n_classes : int
+        Number of classes.
+    coordinates : Coordinates
+        Coordinates of the models.
+    sample_weight : ndarray of shape (n_samples,), default=None
+        Frequencies of the samples.
+    shrinkage : "auto" or float, default="auto"
+    classes : ndarray of shape (n_classes,), default=None
+    whitened : bool, default=False
+        See :func:`~genmetric.density.fit_gaussians`.
+
+    Returns
+    -------
+    LowRankGaussians
+        The class models.
+    """
+    moments, means, scatter, spectra = class_spectra(
+        X, codes, n_classes, coordinates, sample_weight
+    )
+    pooled = scatter / moments[0].sum()
+    rule = covariance_rule(moments, means, pooled, shrinkage, whitened=whitened, classes=classes)
+    gaussians, raised = LowRankGaussians.from_spectra(means, spectra, rule)
+    warn_floored(raised, pooled)
+    return gaussians
+
+
+def saves_memory(counts: AnyArray, n_features: int) -> bool:
+    """Return whether covariances take over 32 MB, and low-rank models at most half of that.
+
+    With 500 classes or more low-rank models save memory in any case, because covariances,
+    precisions and their roots are not stored. `counts` are the numbers of samples of the classes.
+    """
+    n_classes = len(counts)
+    smaller = 2 * int(np.minimum(counts, n_features).sum()) <= n_classes * n_features
+    return n_classes * n_features**2 >= 2**22 and (smaller or n_classes >= 500)
+
+
+def fit_weighted(estimator: BaseEstimator, X: AnyArray, sample_weight: FloatArray | None) -> Any:
+    """Fit an estimator on samples with frequencies, with or without support for weights.
+
+    If ``fit`` does not accept ``sample_weight``, each sample is repeated as often as its weight
+    states, which requires integers.
+    """
+    if sample_weight is not None and (sample_weight != 1).any():
+        if "sample_weight" in inspect.signature(estimator.fit).parameters:
+            estimator.fit(X, sample_weight=sample_weight)
+            return estimator
+        times = np.rint(sample_weight)
+        if not np.array_equal(times, sample_weight):
+            raise ValueError(
+                f"{type(estimator).__name__}.fit does not accept sample_weight, so weights must be "
+                "integers: each sample is repeated. Round them, or use a model that accepts weights."
+            )
+        X = np.repeat(X, times.astype(np.intp), axis=0)
+    estimator.fit(X)
+    return estimator
+
+
+def estimate_covariances(
+    estimator: Any,
+    X: AnyArray,
+    codes: IntArray,
+    stats: ClassStatistics,
+    coordinates: Coordinates,
+    sample_weight: FloatArray | None = None,
+) -> FloatArray:
+    """Return the class covariances of a scikit-learn estimator, in the coordinates of `stats`."""
+    covariances = stats.covariances
+    for c, rows in enumerate(rows_by_class(codes, len(covariances))):
+        if len(rows) < 2:
+            continue
+        x = coordinates.apply(X[rows]) - stats.mean[c]
+        weight = None if sample_weight is None else sample_weight[rows]
+        fitted = fit_weighted(clone(estimator, safe=False), x, weight)
+        found = np.asarray(getattr(fitted, "covariance_", np.nan), float)
+        if found.shape != covariances[c].shape or not np.isfinite(found).all():
+            raise ValueError(
+                f"covariance_estimator={estimator!r} must set covariance_ to a finite matrix of shape "
+                f"{covariances[c].shape} in fit, as those of sklearn.covariance do; got shape "
+                f"{found.shape}."
+            )
+        covariances[c] = (found + found.T) / 2
+    return covariances
+
+
+def fit_class_gaussians(
+    x: AnyArray,
+    codes: IntArray,
+    classes: AnyArray,
+    weight: FloatArray | None = None,
+    *,
+    base: str = "identity",
+    shrinkage: Shrinkage = "auto",
+    covariance_estimator: Any = None,
+    allow_low_rank: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[Coordinates, ClassStatistics, ClassGaussians | LowRankGaussians]:
+    """Fit one Gaussian per class to samples in memory.
+
+    Returns the coordinates of the Gaussians, in which the base is the identity, the class
+    statistics there, and the Gaussians.
+    """
+    coordinates, n_classes, whitened = Coordinates.of(x), len(classes), base == "pooled"
+    small = allow_low_rank and saves_memory(np.bincount(codes), x.shape[1])
+    low_rank = small and covariance_estimator is None and shrinkage not in (None, 0)
+    n_matrices = 10 if low_rank else 10 + 4 * n_classes  # metric, roots, covariances, precisions
+    if n_matrices * x.shape[1] ** 2 > 2**26:
+        check_memory(
+            8 * n_matrices * x.shape[1] ** 2,
+            f"The matrices of {n_classes} classes of {x.shape[1]} features",
+            "Reduce the features first, for example by PCA, or use genmetric.EmbeddingAdapter, "
+            "which has one covariance for all classes.",
+        )
+    options: dict[str, Any] = {"sample_weight": weight, "n_jobs": n_jobs}
+    count = pooled_statistics if low_rank else class_statistics
+    stats = count(x, codes, n_classes, coordinates=coordinates, **options)
+    if whitened:
+        coordinates, stats = pooled_whitening(stats, coordinates)
+    about: dict[str, Any] = {"shrinkage": shrinkage, "classes": classes, "whitened": whitened}
+    if low_rank:
+        low = fit_low_rank_gaussians(x, codes, n_classes, coordinates, weight, **about)
+        return coordinates, stats, low
+    if whitened and shrinkage == "auto":
+        # Unlike count, mean and scatter they do not follow from those before the whitening.
+        stats = replace(stats, fourth=fourth_moments(x, codes, stats.mean, coordinates, **options))
+    covariances = None
+    if covariance_estimator is not None:
+        covariances = estimate_covariances(
+            covariance_estimator, x, codes, stats, coordinates, weight
+        )
+    return coordinates, stats, fit_gaussians(stats, covariances=covariances, **about)

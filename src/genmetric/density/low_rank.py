@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric.density.coordinates import Coordinates
-from genmetric.density.gaussian import Shrinkage, covariance_rule, warn_floored
+from genmetric._typing import AnyArray, BoolArray, FloatArray, IntArray
+from genmetric.density.statistics import Coordinates
+
+
+class CovarianceRule(NamedTuple):
+    """What class covariances are made of; see `covariance_rule` in :mod:`.gaussian`."""
+
+    own: FloatArray
+    isotropic: FloatArray
+    flat: BoolArray
+    stand_in: FloatArray
+    floor: float
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,43 @@ class LowRankGaussians:
     isotropic: AnyArray
     log_scales: AnyArray
     offsets: AnyArray
+
+    @classmethod
+    def from_spectra(
+        cls,
+        means: FloatArray,
+        spectra: list[tuple[FloatArray, FloatArray]],
+        rule: CovarianceRule,
+    ) -> tuple[LowRankGaussians, IntArray]:
+        """Build Gaussians from the variances and axes of each class.
+
+        Also returns how many eigenvalues of each class were raised to the floor.
+        """
+        own, isotropic, flat, stand_in, floor = rule
+        n_classes, n_features = means.shape
+        alpha = np.maximum(isotropic, floor)
+        raised, blocks = np.zeros(n_classes, np.intp), np.zeros(n_classes, np.intp)
+        log_det = np.zeros(n_classes)
+        axes: list[FloatArray] = []
+        for c in np.flatnonzero(~flat).tolist():
+            variances = isotropic[c] + own[c] * spectra[c][0]
+            raised[c] = np.count_nonzero(variances < floor)
+            raised[c] += (n_features - len(variances)) * (isotropic[c] < floor)
+            blocks[c] = len(axes)
+            K, log_det[c] = _scaled_axes(spectra[c][1], np.maximum(variances, floor), alpha[c])
+            axes.append(K)
+        if flat.any():
+            variances, columns = np.linalg.eigh(stand_in)
+            variances = np.maximum(variances, floor)
+            alpha[flat], blocks[flat] = variances[0], len(axes)
+            K, log_det[flat] = _scaled_axes(columns.T, variances, variances[0])
+            axes.append(K)
+        log_scales = -0.5 * (n_features * np.log(2 * np.pi * alpha) + log_det)
+        owner = np.zeros(len(axes), np.intp)
+        owner[blocks] = np.arange(n_classes)
+        offsets = np.concatenate([K @ means[c] for K, c in zip(axes, owner, strict=True)])
+        starts = np.cumsum([0, *map(len, axes)])
+        return cls(means, np.concatenate(axes), starts, blocks, alpha, log_scales, offsets), raised
 
     @property
     def n_classes(self) -> int:
@@ -150,18 +197,7 @@ class LowRankGaussians:
         return out
 
 
-def saves_memory(counts: AnyArray, n_features: int) -> bool:
-    """Return whether covariances take over 32 MB, and low-rank models at most half of that.
-
-    With 500 classes or more low-rank models save memory in any case, because covariances,
-    precisions and their roots are not stored. `counts` are the numbers of samples of the classes.
-    """
-    n_classes = len(counts)
-    smaller = 2 * int(np.minimum(counts, n_features).sum()) <= n_classes * n_features
-    return n_classes * n_features**2 >= 2**22 and (smaller or n_classes >= 500)
-
-
-def _class_spectra(
+def class_spectra(
     X: AnyArray,
     codes: IntArray,
     n_classes: int,
@@ -194,79 +230,6 @@ def _class_spectra(
         moments[:, c] = w.sum(), variances.sum(), variances @ variances, fourth
         spectra.append((variances, axes))
     return moments, means, E.T @ E, spectra
-
-
-def fit_low_rank_gaussians(
-    X: AnyArray,
-    codes: IntArray,
-    n_classes: int,
-    coordinates: Coordinates,
-    sample_weight: FloatArray | None = None,
-    *,
-    shrinkage: Shrinkage = "auto",
-    classes: AnyArray | None = None,
-    whitened: bool = False,
-) -> LowRankGaussians:
-    r"""Fit one Gaussian per class from samples in memory, without covariance matrices.
-
-    The covariances are those of :func:`~genmetric.density.fit_gaussians`, :math:`b_c I + a_c F_c^T
-    F_c / n_c` with :math:`F_c` the centred samples of a class, with the same floor, and the same
-    stand-in for classes with a single sample.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Samples in input space.
-    codes : ndarray of shape (n_samples,)
-        Class of each sample; every class has samples.
-    n_classes : int
-        Number of classes.
-    coordinates : Coordinates
-        Coordinates of the models.
-    sample_weight : ndarray of shape (n_samples,), default=None
-        Frequencies of the samples.
-    shrinkage : "auto" or float, default="auto"
-    classes : ndarray of shape (n_classes,), default=None
-    whitened : bool, default=False
-        See :func:`~genmetric.density.fit_gaussians`.
-
-    Returns
-    -------
-    LowRankGaussians
-        The class models.
-    """
-    n_features = X.shape[1]
-    moments, means, scatter, spectra = _class_spectra(
-        X, codes, n_classes, coordinates, sample_weight
-    )
-    pooled = scatter / moments[0].sum()
-    own, isotropic, flat, stand_in, floor = covariance_rule(
-        moments, means, pooled, shrinkage, whitened=whitened, classes=classes
-    )
-    alpha = np.maximum(isotropic, floor)
-    raised, blocks = np.zeros(n_classes, np.intp), np.zeros(n_classes, np.intp)
-    log_det = np.zeros(n_classes)
-    axes: list[FloatArray] = []
-    for c in np.flatnonzero(~flat).tolist():
-        variances = isotropic[c] + own[c] * spectra[c][0]
-        raised[c] = np.count_nonzero(variances < floor)
-        raised[c] += (n_features - len(variances)) * (isotropic[c] < floor)
-        blocks[c] = len(axes)
-        K, log_det[c] = _scaled_axes(spectra[c][1], np.maximum(variances, floor), alpha[c])
-        axes.append(K)
-    warn_floored(raised, pooled)
-    if flat.any():
-        variances, columns = np.linalg.eigh(stand_in)
-        variances = np.maximum(variances, floor)
-        alpha[flat], blocks[flat] = variances[0], len(axes)
-        K, log_det[flat] = _scaled_axes(columns.T, variances, variances[0])
-        axes.append(K)
-    log_scales = -0.5 * (n_features * np.log(2 * np.pi * alpha) + log_det)
-    owner = np.zeros(len(axes), np.intp)
-    owner[blocks] = np.arange(n_classes)
-    offsets = np.concatenate([K @ means[c] for K, c in zip(axes, owner, strict=True)])
-    starts = np.cumsum([0, *map(len, axes)])
-    return LowRankGaussians(means, np.concatenate(axes), starts, blocks, alpha, log_scales, offsets)
 
 
 def _scaled_axes(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,14 +24,14 @@ from genmetric._validation import (
     refuse_lazy,
     rows_by_class,
 )
-from genmetric.density.coordinates import Coordinates
 from genmetric.density.gaussian import (
     SHRINKAGE_RULES,
     ClassGaussians,
     covariance_terms,
-    fit_gaussians,
+    fit_class_gaussians,
+    fit_weighted,
 )
-from genmetric.density.statistics import ClassStatistics, class_statistics
+from genmetric.density.statistics import Coordinates, class_statistics
 
 
 @dataclass(frozen=True)
@@ -219,16 +218,13 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
         refuse_lazy(X)
         x = validate_data(self, X, dtype=np.float64)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
-        coordinates = Coordinates.of(x)
-        codes = np.zeros(len(x), np.intp)
-        stats = class_statistics(x, codes, 1, coordinates=coordinates, sample_weight=weight)
-        covariances = None
-        if self.covariance_estimator is not None:
-            covariances = estimate_covariances(
-                self.covariance_estimator, x, codes, stats, coordinates, weight
-            )
-        gaussians = fit_gaussians(stats, shrinkage=self.shrinkage, covariances=covariances)
-        self._coordinates, self._density = coordinates, GaussianDensity.of_class(gaussians, 0)
+        coordinates, _, gaussians = fit_class_gaussians(
+            *(x, np.zeros(len(x), np.intp), np.zeros(1), weight),
+            shrinkage=self.shrinkage,
+            covariance_estimator=self.covariance_estimator,
+        )
+        assert isinstance(gaussians, ClassGaussians)
+        self._coordinates, self._density = coordinates, GaussianDensity(gaussians, np.zeros(1))
         self.mean_ = coordinates.restore(gaussians.means[0])
         self.covariance_ = coordinates.restore_covariances(gaussians.covariances[0])
         return self
@@ -519,54 +515,6 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
 
 
 # Models of every class
-
-
-def fit_weighted(estimator: BaseEstimator, X: AnyArray, sample_weight: FloatArray | None) -> Any:
-    """Fit an estimator on samples with frequencies, with or without support for weights.
-
-    If ``fit`` does not accept ``sample_weight``, each sample is repeated as often as its weight
-    states, which requires integers.
-    """
-    if sample_weight is not None and (sample_weight != 1).any():
-        if "sample_weight" in inspect.signature(estimator.fit).parameters:
-            estimator.fit(X, sample_weight=sample_weight)
-            return estimator
-        times = np.rint(sample_weight)
-        if not np.array_equal(times, sample_weight):
-            raise ValueError(
-                f"{type(estimator).__name__}.fit does not accept sample_weight, so weights must be "
-                "integers: each sample is repeated. Round them, or use a model that accepts weights."
-            )
-        X = np.repeat(X, times.astype(np.intp), axis=0)
-    estimator.fit(X)
-    return estimator
-
-
-def estimate_covariances(
-    estimator: Any,
-    X: AnyArray,
-    codes: IntArray,
-    stats: ClassStatistics,
-    coordinates: Coordinates,
-    sample_weight: FloatArray | None = None,
-) -> FloatArray:
-    """Return the class covariances of a scikit-learn estimator, in the coordinates of `stats`."""
-    covariances = stats.covariances
-    for c, rows in enumerate(rows_by_class(codes, len(covariances))):
-        if len(rows) < 2:
-            continue
-        x = coordinates.apply(X[rows]) - stats.mean[c]
-        weight = None if sample_weight is None else sample_weight[rows]
-        fitted = fit_weighted(clone(estimator, safe=False), x, weight)
-        found = np.asarray(getattr(fitted, "covariance_", np.nan), float)
-        if found.shape != covariances[c].shape or not np.isfinite(found).all():
-            raise ValueError(
-                f"covariance_estimator={estimator!r} must set covariance_ to a finite matrix of shape "
-                f"{covariances[c].shape} in fit, as those of sklearn.covariance do; got shape "
-                f"{found.shape}."
-            )
-        covariances[c] = (found + found.T) / 2
-    return covariances
 
 
 @dataclass(frozen=True)

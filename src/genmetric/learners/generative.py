@@ -11,12 +11,10 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
-from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._typing import AnyArray, ArrayLike, FloatArray
 from genmetric._validation import (
-    FLOATS,
     N_JOBS,
     RANDOM_STATE,
     InstanceOf,
@@ -28,21 +26,28 @@ from genmetric._validation import (
     check_weights,
     codes_among,
     encode_classes,
-    form_points,
     labelled_samples,
+    warn_unscaled,
     warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayLikeRule
-from genmetric.density import ClassGaussians, ClassModels, Coordinates, LowRankGaussians
-from genmetric.density.gaussian import SHRINKAGE_RULES, Shrinkage, fit_gaussians, pooled_whitening
-from genmetric.density.low_rank import fit_low_rank_gaussians, saves_memory
-from genmetric.density.models import GaussianModel, estimate_covariances, fit_class_models
-from genmetric.density.statistics import (
+from genmetric.density import (
+    ClassGaussians,
+    ClassModels,
     ClassStatistics,
-    class_statistics,
-    fourth_moments,
-    pooled_statistics,
+    Coordinates,
+    GaussianModel,
+    LowRankGaussians,
+    fit_class_models,
+    fit_gaussians,
 )
+from genmetric.density.gaussian import (
+    SHRINKAGE_RULES,
+    Shrinkage,
+    fit_class_gaussians,
+    pooled_whitening,
+)
+from genmetric.density.statistics import fourth_moments
 from genmetric.geometry import MetricSum, interpolate, phi, rank_limited_factor, symmetric_root
 from genmetric.geometry.local import Normalization, dense_bytes_per_row, sample_metrics
 from genmetric.geometry.risk import density_bias
@@ -62,6 +67,7 @@ from genmetric.learners.weights import (
     GaussianMixtureWeights,
     KernelDensityWeights,
     average_by_density,
+    held_out_samples,
     hold_out,
     sum_of_draws,
     weighted_stderr,
@@ -79,64 +85,12 @@ MAX_SECONDS = 40.0
 RESERVOIR_SIZE = 4096
 
 
-def fit_models(
-    x: AnyArray,
-    codes: IntArray,
-    classes: AnyArray,
-    weight: FloatArray | None,
-    *,
-    base: str = "identity",
-    shrinkage: Any = "auto",
-    class_model: Any = None,
-    allow_low_rank: bool = False,
-    rng: np.random.RandomState,
-    n_jobs: int | None = None,
-) -> tuple[Coordinates, ClassStatistics, Gaussians, ClassModels]:
-    """Fit the density of each class to samples in memory.
-
-    Returns the coordinates of the models, in which the base is the identity, the class statistics
-    there, one Gaussian per class, and the models: the Gaussians themselves, unless `class_model` is
-    something else.
-    """
-    gaussian = isinstance(class_model, GaussianModel | None)
-    estimator = getattr(class_model, "covariance_estimator", None) if gaussian else None
-    shrinkage = gaussian_shrinkage(shrinkage, class_model)
-    coordinates, n_classes, whitened = Coordinates.of(x), len(classes), base == "pooled"
-    options: dict[str, Any] = {"sample_weight": weight, "n_jobs": n_jobs}
-    small = allow_low_rank and saves_memory(np.bincount(codes), x.shape[1])
-    low_rank = small and gaussian and estimator is None and shrinkage not in (None, 0)
-    count = pooled_statistics if low_rank else class_statistics
-    stats = count(x, codes, n_classes, coordinates=coordinates, **options)
-    if whitened:
-        coordinates, stats = pooled_whitening(stats, coordinates)
-    about: dict[str, Any] = {"shrinkage": shrinkage, "classes": classes, "whitened": whitened}
-    if low_rank:
-        low = fit_low_rank_gaussians(x, codes, n_classes, coordinates, weight, **about)
-        return coordinates, stats, low, low
-    if whitened and shrinkage == "auto":
-        # Unlike count, mean and scatter they do not follow from those before the whitening.
-        stats = replace(stats, fourth=fourth_moments(x, codes, stats.mean, coordinates, **options))
-    covariances = None
-    if estimator is not None:
-        covariances = estimate_covariances(estimator, x, codes, stats, coordinates, weight)
-    gaussians = fit_gaussians(stats, covariances=covariances, **about)
-    if gaussian:
-        return coordinates, stats, gaussians, gaussians
-    models = fit_class_models(
-        *(class_model, coordinates.apply(x), codes, gaussians),
-        sample_weight=weight,
-        classes=classes,
-        rng=rng,
-    )
-    return coordinates, stats, gaussians, models
-
-
-def gaussian_shrinkage(shrinkage: Any, class_model: Any) -> Shrinkage:
-    """Return the shrinkage of the class Gaussians: that of a GaussianModel, if one is given."""
+def gaussian_options(shrinkage: Any, class_model: Any) -> dict[str, Any]:
+    """Return how the class Gaussians are fitted: as a GaussianModel says, if one is given."""
     if isinstance(class_model, GaussianModel):
         class_model._check_parameters()
-        shrinkage = class_model.shrinkage
-    return shrinkage if isinstance(class_model, GaussianModel | None) else "auto"
+        return class_model.get_params(deep=False)  # type: ignore[no-any-return]
+    return {"shrinkage": "auto" if class_model else shrinkage, "covariance_estimator": None}
 
 
 class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
@@ -374,7 +328,9 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         combination = self._check_parameters()
         x, labels = labelled_samples(self, X, y)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
-        held_out = self._held_out_samples(combination, X_val, y_val)
+        held_out = None
+        if X_val is not None or y_val is not None:
+            held_out = held_out_samples(self, combination, X_val, y_val)
         n_passed, kept = len(x), np.arange(len(x)) if weight is None else np.flatnonzero(weight)
         if isinstance(combination, GaussianMixtureWeights) and held_out is None:
             fraction, rng = combination.validation_fraction, check_random_state(self.random_state)
@@ -384,17 +340,24 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             x, labels, weight = x[kept], labels[kept], None if weight is None else weight[kept]
         self.classes_, codes = encode_classes(labels, type(self).__name__)
 
+        by_gaussians = isinstance(self.class_model, GaussianModel | None)
         with one_blas_thread():
             rng = check_random_state(self.random_state)
-            coordinates, stats, gaussians, models = fit_models(
+            coordinates, stats, gaussians = fit_class_gaussians(
                 *(x, codes, self.classes_, weight),
                 base=self.base,
-                shrinkage=self.shrinkage,
-                class_model=self.class_model,
-                allow_low_rank=self.solver == "auto",
-                rng=rng,
+                **gaussian_options(self.shrinkage, self.class_model),
+                allow_low_rank=self.solver == "auto" and by_gaussians,
                 n_jobs=self.n_jobs,
             )
+            models: ClassModels = gaussians
+            if not by_gaussians and isinstance(gaussians, ClassGaussians):
+                models = fit_class_models(
+                    *(self.class_model, coordinates.apply(x), codes, gaussians),
+                    sample_weight=weight,
+                    classes=self.classes_,
+                    rng=rng,
+                )
             self._set_models(coordinates, stats, gaussians, models)
             weights = weight
             if isinstance(combination, DensityWeights):
@@ -431,7 +394,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self.n_iter_, self.metric_stderr_ = 1, 0.0
         unregularised = self.interpolation == 1 and self._shrinkage in (None, 0)
         if self.base == "identity" and not (unregularised and self.normalization == "determinant"):
-            _warn_unscaled(np.sqrt(np.diag(stats.total_covariance)))
+            warn_unscaled(np.sqrt(np.diag(stats.total_covariance)))
 
     def _set_metric(self, mean: FloatArray, stats: ClassStatistics) -> None:
         """Set the metric and its factor from the mean of the local metrics."""
@@ -454,7 +417,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     @property
     def _shrinkage(self) -> Shrinkage:
         """Shrinkage of the class Gaussians."""
-        return gaussian_shrinkage(self.shrinkage, self.class_model)
+        return gaussian_options(self.shrinkage, self.class_model)["shrinkage"]  # type: ignore[no-any-return]
 
     # Averages of local metrics
 
@@ -487,9 +450,9 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             n_draws = self.max_samples if whole else max(1, round(self.max_samples * n_samples))
             return int(n_draws) if n_draws < n_samples else None
         _, seconds = select_solver(self._models, n_samples, self.means_.shape[1], self.solver)
-        if seconds <= MAX_SECONDS:
+        n_draws = max(1024, int(n_samples * MAX_SECONDS / max(seconds, MAX_SECONDS)))
+        if n_draws >= n_samples:
             return None
-        n_draws = min(n_samples, max(1024, int(n_samples * MAX_SECONDS / seconds)))
         warn_user(
             f"Local metrics are averaged over a random subset of at most {n_draws} of {n_samples} "
             f"samples: all of them would take more than {MAX_SECONDS:.0f} seconds. metric_stderr_ "
@@ -830,10 +793,10 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     def _check_parameters(self, method: str = "fit") -> Any:
         """Validate the parameters for `method`; return the combination as an object."""
         check_parameters(self)
-        named = {"uniform": None, "kde": KernelDensityWeights(), "gmm": GaussianMixtureWeights()}
+        named: dict[str, Any] = {"kde": KernelDensityWeights, "gmm": GaussianMixtureWeights}
         combination = self.combination
         if isinstance(combination, str):
-            combination = named[combination]
+            combination = named[combination]() if combination in named else None
         by_density = isinstance(combination, DensityWeights)
         if by_density:
             check_parameters(combination)
@@ -842,8 +805,9 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 'max_samples="auto" draws samples from memory and requires fit and '
                 'combination="uniform" or an array. Give a number or a fraction of samples.'
             )
+        options = gaussian_options(self.shrinkage, self.class_model)
         by_sums = isinstance(self.class_model, GaussianModel | None) and (
-            getattr(self.class_model, "covariance_estimator", None) is None
+            options["covariance_estimator"] is None
         )
         if method != "fit" and not (combination is None and by_sums):
             raise ValueError(
@@ -853,35 +817,3 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 "Use fit."
             )
         return combination
-
-    def _held_out_samples(
-        self, combination: Any, X_val: Any, y_val: Any
-    ) -> tuple[AnyArray, AnyArray | None] | None:
-        """Validate the validation samples, if there are any."""
-        if X_val is None and y_val is None:
-            return None
-        if not isinstance(combination, DensityWeights):
-            raise ValueError(
-                'X_val and y_val require combination="gmm" (and X_val "kde"); got '
-                f"combination={self.combination!r}. Leave them out."
-            )
-        if X_val is None or (y_val is None and isinstance(combination, GaussianMixtureWeights)):
-            missing, there = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
-            raise ValueError(f"{there} was given without {missing}. Pass both to fit.")
-        if y_val is not None:
-            return labelled_samples(self, X_val, y_val, reset=False)
-        X_val = form_points(X_val, self.preprocessor, self)
-        return validate_data(self, X_val, dtype=FLOATS, reset=False), None
-
-
-def _warn_unscaled(deviations: FloatArray) -> None:
-    """Warn if the standard deviations of the features differ so much that some dominate."""
-    # Below rounding a feature is constant.
-    deviations = deviations[deviations > 1e-12 * deviations.max(initial=0.0)]
-    ratio = deviations.max(initial=1.0) / deviations.min(initial=np.inf)
-    if ratio > 100:
-        warn_user(
-            f"The standard deviations of the features differ by a factor of {ratio:.2g}, and "
-            "shrinkage and interpolation regularise towards the Euclidean metric in their units. "
-            'Scale the features first, for example by StandardScaler, or use base="pooled".'
-        )

@@ -20,9 +20,17 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.random import sample_without_replacement
+from sklearn.utils.validation import validate_data
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric._validation import Interval, ParameterRules, codes_among
+from genmetric._validation import (
+    FLOATS,
+    Interval,
+    ParameterRules,
+    codes_among,
+    form_points,
+    labelled_samples,
+)
 from genmetric.density import Coordinates
 from genmetric.density.gaussian import Shrinkage, fit_gaussians
 from genmetric.density.kernel import fit_rate, kernel_sums
@@ -251,6 +259,24 @@ def hold_out(
             f"{int(np.ceil(1 / fraction))} samples. Increase it, or pass X_val and y_val to fit."
         )
     return rows[~held], rows[held]
+
+
+def held_out_samples(
+    estimator: Any, combination: Any, X_val: Any, y_val: Any
+) -> tuple[AnyArray, AnyArray | None]:
+    """Validate the samples held out by the user."""
+    if not isinstance(combination, DensityWeights):
+        raise ValueError(
+            'X_val and y_val require combination="gmm" (and X_val "kde"); got '
+            f"combination={estimator.combination!r}. Leave them out."
+        )
+    if X_val is None or (y_val is None and isinstance(combination, GaussianMixtureWeights)):
+        missing, there = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
+        raise ValueError(f"{there} was given without {missing}. Pass both to fit.")
+    if y_val is not None:
+        return labelled_samples(estimator, X_val, y_val, reset=False)
+    X_val = form_points(X_val, estimator.preprocessor, estimator)
+    return validate_data(estimator, X_val, dtype=FLOATS, reset=False), None
 
 
 @np.errstate(under="ignore")
