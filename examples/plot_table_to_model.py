@@ -77,7 +77,7 @@ print(f"recommended: {found.recommended}")
 print(f"test accuracy: {model.score(test.drop(columns='vehicle'), test['vehicle']):.3f}")
 
 # %%
-# Contributions of the encoded features to squared distances, largest first. They sum to one.
+# Contributions of the columns to squared distances, largest first. They sum to one.
 
 shares = feature_contributions(model, train.drop(columns="vehicle"))
 pd.Series(shares).sort_values(key=np.abs, ascending=False).head(8).round(3)

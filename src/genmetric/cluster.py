@@ -406,27 +406,6 @@ class MetricKMeans(
         total = nearest.sum() if weight is None else weight @ nearest
         return float(total) * self._coordinates.unit**2
 
-    def fit_predict(
-        self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
-    ) -> IntArray:
-        """Fit, and return the cluster of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : object
-            Ignored; present by scikit-learn's convention.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Frequency weights.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            `labels_`.
-        """
-        return self.fit(X, sample_weight=sample_weight).labels_
-
     def predict(self, X: ArrayLike) -> IntArray:
         """Predict the cluster whose centre is nearest in the metric.
 
