@@ -16,7 +16,7 @@ settings.load_profile("genmetric")
 
 
 #: Scripts that are run by nox sessions, some of them in an environment of their own.
-collect_ignore_glob = ["contract/*.py", "smoke.py"]
+collect_ignore_glob = ["contract/*.py", "fuzz/*.py", "smoke.py"]
 
 
 def _load(name):
