@@ -30,18 +30,8 @@ _MODULES = {
     "write_table": "write",
 }
 
-__all__ = [
-    "MISSING_WORDS",
-    "TableEncoder",
-    "TableError",
-    "Target",
-    "output_format",
-    "read_batches",
-    "read_table",
-    "row_label",
-    "split_target",
-    "write_table",
-]
+__all__ = ["MISSING_WORDS", "TableEncoder", "TableError", "Target", "output_format"]
+__all__ += ["read_batches", "read_table", "row_label", "split_target", "write_table"]
 
 
 class TableError(ValueError):

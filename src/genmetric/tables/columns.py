@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -213,31 +214,25 @@ def rarest(n_rows: int) -> int:
     return max(2, -(-n_rows // 100))
 
 
-def expected_cell(cells: Any, how: dict[str, Any]) -> str:
-    """Return what a cell of a column should be, in words."""
-    if how["kind"] == "vector":
-        return f"{how['length']} numbers"
-    words = {"date": "a date", "boolean": "true or false", "category": "a known category"}
+def say_unreadable(cells: Any, bad: AnyArray, how: dict[str, Any]) -> str:
+    """Say that cells, which `bad` marks, are not what they should be, and show some."""
     limit = "" if isinstance(cells, Words) else f" below {LARGEST_NUMBER:g}"
-    return words.get(how["kind"], f"a number{limit}")
-
-
-def listed(texts: Sequence[str], expected: str) -> str:
-    """Say that cells are not what is expected, and show some."""
-    first, *others = dict.fromkeys(text[:40] for text in texts)
+    expected = {"date": "a date", "boolean": "true or false", "category": "a known category"}
+    expected["vector"] = f"{how.get('length')} numbers"
+    texts = [cell_text(cells, row)[:40] for row in np.flatnonzero(bad).tolist()]
+    first, *others = dict.fromkeys(texts)
+    text = f"{first!r} is not {expected.get(how['kind'], f'a number{limit}')}"
     also = f", also {', '.join(map(repr, others[:3]))}" if others else ""
     also += ", ..." * bool(others[3:])
-    return f"{first!r} is not {expected}" + f" ({len(texts)} cells{also})" * (len(texts) > 1)
+    return text + f" ({len(texts)} cells{also})" * (len(texts) > 1)
 
 
 # Each decision is a dict, so that model files can hold it: name, kind, reason, n_missing,
 # indicator, asked, and how the cells are read (see `read_texts`).
 
 
-def left_out(name: str, reason: str, *, asked: bool = False) -> dict[str, Any]:
-    """Return the decision to leave a column out."""
-    decision = {"name": name, "kind": "left out", "reason": reason}
-    return {**decision, "n_missing": 0, "indicator": False, "asked": asked}
+def _left_out(reason: str) -> dict[str, Any]:
+    return {"kind": "left out", "reason": reason}
 
 
 @dataclass
@@ -267,46 +262,45 @@ class Decider:
 
     def decide(self, name: str, cells: Any, asked: str = "") -> dict[str, Any]:
         """Return the decision on a column; `asked` is "", "number", "category" or "drop"."""
-        if asked == "drop":
-            return left_out(name, "on request", asked=True)
-        if not name.strip() or re.fullmatch(r"Unnamed: \d+", name):
-            return left_out(name, "has no name; an index column")
         missing = is_missing(cells)
-        if missing.all():
-            return left_out(name, "is empty")
-        how: dict[str, Any] = {"kind": "category"}
-        if asked != "category":
-            how = self._how(name, cells, bool(asked))
-        if how["kind"] == "left out":
-            return left_out(name, how["reason"])
-        constant = not asked and not missing.any()
+        how = self._how(name, cells, asked)
         if how["kind"] == "category":
-            words = as_words(cells)
-            if constant and len(words.texts) == 1:
-                return left_out(name, f"is constant, {words.texts[0][:30]!r}")
-            how = self._category(name, words, asked=bool(asked))
-            how |= {"numeric": not isinstance(cells, Words)}
-        else:
+            how = self._category(name, as_words(cells), asked=bool(asked))
+            how["numeric"] = not isinstance(cells, Words)
+        elif how["kind"] != "left out":
             numbers, bad = to_numbers(cells, how)
-            self._note_cells(name, cells, bad, how)
+            if bad.any():
+                n_bad, n_present = int(bad.sum()), int((~missing).sum())
+                place = f"{self.label(int(bad.argmax()))}, column {name!r}"
+                effect = "It is treated as missing" if n_bad == 1 else "They are treated as missing"
+                problem = say_unreadable(cells, bad, how)
+                good = f"{n_present - n_bad} of {n_present} cells are"
+                self.notes.append(f"{place}: {problem}; {good}. {effect}.")
             missing = np.asarray(np.isnan(numbers).any(axis=1))
-            if missing.all():
-                return left_out(name, "is empty")
-            if constant and (numbers == numbers[0]).all():
-                return left_out(name, f"is constant, {cell_text(cells, 0)[:30]}")
-            counter = _counter(name, numbers[:, 0]) if constant and how["kind"] == "number" else ""
-            if counter:
-                return left_out(name, counter)
-        if how["kind"] == "left out":
-            return left_out(name, how["reason"])
-        indicator = how["kind"] != "category" and bool(missing.mean() > INDICATOR_FRACTION)
-        decision = {"name": name, "n_missing": int(missing.sum()), "indicator": indicator}
-        return {"reason": "", **decision, "asked": bool(asked), **how}
+            reason = _why_useless(name, numbers, how["kind"], cells, asked=bool(asked))
+            how = _left_out(reason) if reason else how
+        is_used = how["kind"] != "left out"
+        indicator = is_used and how["kind"] != "category" and missing.mean() > INDICATOR_FRACTION
+        decision = {
+            "name": name,
+            "reason": "",
+            "asked": bool(asked) and (is_used or asked == "drop"),
+        }
+        decision |= {"n_missing": int(missing.sum()) * is_used, "indicator": bool(indicator)}
+        return decision | how
 
-    def _how(self, name: str, cells: Any, asked: bool) -> dict[str, Any]:
+    def _how(self, name: str, cells: Any, asked: str) -> dict[str, Any]:
         """Return the kind of a column, and how its cells are read."""
+        if asked == "drop":
+            return _left_out("on request")
+        if not name.strip() or re.fullmatch(r"Unnamed: \d+", name):
+            return _left_out("has no name; an index column")
+        if is_missing(cells).all():
+            return _left_out("is empty")
+        if asked == "category":
+            return {"kind": "category"}
         if isinstance(cells, Words):
-            return self._texts(name, cells, asked)
+            return self._texts(name, cells, asked == "number")
         if cells.dtype == object:
             return _objects(cells)
         if cells.dtype.kind == "M":
@@ -317,22 +311,23 @@ class Decider:
         """Return how texts are read: the first way that reads enough cells, or as categories."""
         counts = words.counts
         if any(len(text) > MAX_TEXT_LENGTH for text in counts):
-            reason = f"contains texts of more than {MAX_TEXT_LENGTH} characters"
-            return {"kind": "left out", "reason": reason}
+            return _left_out(f"contains texts of more than {MAX_TEXT_LENGTH} characters")
         number, doubts = self._number(counts)
         readings = [(number, doubts)] if asked else self._readings(counts, number, doubts)
         for how, notes in readings:
-            unread = np.isnan(read_texts(words.texts, how)).any(axis=1)
-            bad = [words.texts[i] for i in np.flatnonzero(unread).tolist()]
+            values = read_texts(words.texts, how)
+            is_bad = np.isnan(values).any(axis=1)
+            bad = [words.texts[i] for i in np.flatnonzero(is_bad).tolist()]
             # Enough cells are read: 80%, and few different other ones.
             few = sum(counts[text] for text in bad) <= (1 - NUMBER_FRACTION) * counts.total()
             if (few and len(bad) <= MOST_BAD_CELLS) or (asked and len(bad) < len(counts)):
                 self.notes += [f"column {name!r}: {note}" for note in notes]
-                return how
+                shown = "" if "words" in how or "dates" in how else _example(words.texts, values)
+                reason = "; ".join(filter(None, [how.get("reason"), shown]))
+                return {**how, "reason": reason}
         if asked:
             shown = ", ".join(repr(text[:20]) for text in words.texts[:3])
-            reason = f"does not contain numbers, but for example {shown}"
-            return {"kind": "left out", "reason": reason}
+            return _left_out(f"does not contain numbers, but for example {shown}")
         return {"kind": "category"}
 
     def _number(self, counts: Counter[str]) -> tuple[dict[str, Any], list[str]]:
@@ -341,24 +336,19 @@ class Decider:
         if other is not None and self.table_decimal is not None:
             again = choose_format(counts, self.table_decimal, self.thousands)
             format_, other = (again[0], None) if again[1] == n_read else (format_, other)
-        values = {text: format_.parse(text) for text in counts}
-        special = [
-            t for t, v in values.items() if not (np.isnan(v) or (is_plain(t) and v == float(t)))
-        ]
-        reason = f"{special[0]} is read as {values[special[0]]:.10g}" if special else ""
         notes = []
         if other is not None and self.decimal is None and self.thousands is None:
-            text = next(t for t, value in values.items() if value != other.parse(t))
+            text = next(t for t in counts if format_.parse(t) != other.parse(t))
             notes.append(
-                f"{text!r} is read as {values[text]:g}; with the decimal separator "
+                f"{text!r} is read as {format_.parse(text):g}; with the decimal separator "
                 f"{other.decimal!r} it is {other.parse(text):g}."
             )
-        limits = [text for text in special if is_limit(text)]
+        limits = [text for text in counts if is_limit(text)]
         if limits:
             n_limits = sum(counts[text] for text in limits)
-            shown = f"{limits[0]!r} is read as {values[limits[0]]:g}"
+            shown = f"{limits[0]!r} is read as {format_.parse(limits[0]):g}"
             notes.append(f"{shown}, like all limits (cells: {n_limits}).")
-        return {"kind": "number", "reason": reason, "format": asdict(format_)}, notes
+        return {"kind": "number", "format": asdict(format_)}, notes
 
     def _readings(
         self, counts: Counter[str], number: dict[str, Any], doubts: list[str]
@@ -383,28 +373,25 @@ class Decider:
             note = f"dates such as {next(iter(counts))!r} are read {doubt}; write them as "
             note += "year-month-day if this is wrong."
             yield {"kind": "date", "dates": formats, "parts": parts}, [note] if doubt else []
-        for name, (parse, label) in PARSERS.items():
-            found = {text: np.atleast_1d(parse(text)).tolist() for text in list(counts)[:20]}
-            example = next((text for text, values in found.items() if values[0] == values[0]), None)
-            if example is None or (name == "range" and not 2 < len(counts) <= 40):
-                continue
-            read = " and ".join(f"{value:g}" for value in found[example])
-            length = len(found[example])
-            how: dict[str, Any] = {"kind": "ordered" if name == "range" else "number"}
-            how |= {"parts": list(range(1, length + 1))} if length > 1 else {}
-            how["reason"] = f"{label}; {example} is read as {read}"
-            yield {**how, "parser": name, "length": length}, []
+        for name, (_, label, length) in PARSERS.items():
+            if name != "range" or 2 < len(counts) <= 40:
+                kind = "ordered" if name == "range" else "number"
+                numbered = {"parts": list(range(1, length + 1))} if length > 1 else {}
+                how = {"kind": kind, "reason": label, "parser": name, "length": length}
+                yield how | numbered, []
 
     def _category(self, name: str, words: Words, *, asked: bool) -> dict[str, Any]:
         """Return how categories are used; text that is nearly all different is left out."""
         counts, n_rows = words.counts, len(words.codes)
         n_present = counts.total()
         n_missing = n_rows - n_present
+        if len(counts) == 1 and not n_missing and not asked:
+            return _left_out(f"is constant, {words.texts[0][:30]!r}")
         rare = [text for text, count in counts.items() if count < rarest(n_rows)]
         # The values of a column with many gaps may tell little, but the gaps may tell more.
         gaps_tell = n_missing > n_present > INDICATOR_FRACTION * n_rows
         if not asked and 2 * sum(counts[text] for text in rare) > n_present and not gaps_tell:
-            return {"kind": "left out", "reason": self._text_reason(name, counts, n_missing)}
+            return _left_out(self._text_reason(name, counts, n_missing))
         reason = f"{len(counts)} value{'s' * (len(counts) > 1)}"
         if len(rare) == len(counts) and n_missing and not asked:
             reason = "almost every value is different; only whether there is one is used"
@@ -437,16 +424,14 @@ class Decider:
             return "an identifier: almost every value is different"
         return f"too many different values, {len(counts)} in {n_present} rows"
 
-    def _note_cells(self, name: str, cells: Any, bad: AnyArray, how: dict[str, Any]) -> None:
-        """Note cells that cannot be read; `bad` marks them."""
-        texts = [cell_text(cells, row) for row in np.flatnonzero(bad).tolist()]
-        if texts:
-            n_present = int((~is_missing(cells)).sum())
-            self.notes.append(
-                f"{self.label(int(bad.argmax()))}, column {name!r}: "
-                f"{listed(texts, expected_cell(cells, how))}; {n_present - len(texts)} of {n_present} "
-                f"cells are. {'It is' if len(texts) == 1 else 'They are'} treated as missing."
-            )
+
+def _example(texts: list[str], values: FloatArray) -> str:
+    """Show how a cell is read that Python would not read as that number."""
+    for text, numbers in zip(texts, values.tolist(), strict=True):
+        plain = is_plain(text) and [float(text)] == numbers
+        if not plain and not any(map(math.isnan, numbers)):
+            return f"{text} is read as {' and '.join(f'{number:.10g}' for number in numbers)}"
+    return ""
 
 
 def _objects(cells: AnyArray) -> dict[str, Any]:
@@ -454,23 +439,30 @@ def _objects(cells: AnyArray) -> dict[str, Any]:
     present = cells[~is_missing(cells)]
     kinds = {type(value).__name__ for value in present}
     if "dict" in kinds:
-        return {"kind": "left out", "reason": "nested objects; give each entry a column"}
+        return _left_out("nested objects; give each entry a column")
     if not kinds <= {"list", "tuple", "ndarray"}:
-        return {"kind": "left out", "reason": f"contains cells of type {min(kinds - {'str'})}"}
+        return _left_out(f"contains cells of type {min(kinds - {'str'})}")
     length, n_usual = Counter(map(len, present)).most_common(1)[0]
     if length == 0 or np.isnan(_vectors(cells, length)).all():
-        return {"kind": "left out", "reason": "lists of something other than numbers"}
+        return _left_out("lists of something other than numbers")
     if n_usual < 0.9 * len(present):
-        return {"kind": "left out", "reason": "lists of different lengths"}
+        return _left_out("lists of different lengths")
     how = {"kind": "vector", "reason": f"{length} entries"}
     return {**how, "length": length, "parts": list(range(length))}
 
 
-def _counter(name: str, values: FloatArray) -> str:
-    """Return why a complete column of numbers names its rows, or nothing."""
-    if len(values) < 10 or (values != np.floor(values)).any():
+def _why_useless(name: str, numbers: FloatArray, kind: str, cells: Any, *, asked: bool) -> str:
+    """Return why numbers are no feature: nothing is read, all are equal, or they name the rows."""
+    missing, first = np.isnan(numbers).any(axis=1), numbers[:, 0]
+    if missing.all():
+        return "is empty"
+    if asked or missing.any():
         return ""
-    steps = np.diff(np.sort(values))
+    if (numbers == numbers[0]).all():
+        return f"is constant, {cell_text(cells, 0)[:30]}"
+    if kind != "number" or len(first) < 10 or (first != np.floor(first)).any():
+        return ""
+    steps = np.diff(np.sort(first))
     if (steps == 1).all():
         return "a row counter"
     named = (steps > 0).all() and _ID_NAME.search(name)

@@ -16,6 +16,7 @@ from genmetric._text import did_you_mean, import_optional
 from genmetric._typing import AnyArray, FloatArray
 from genmetric._validation import warn_user
 from genmetric.tables import TableError, columns, numbers, read
+from genmetric.tables.text import unique_names
 
 pd = import_optional("pandas", "cli")
 
@@ -142,8 +143,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             column["features"] = []
             if column["kind"] != "left out":
                 _learn(column, self._cells(frame, column))
-        names, _ = read.unique_names([name for c in self.columns_ for name in c["features"]])
-        rest = iter(names)
+        rest = iter(unique_names([name for c in self.columns_ for name in c["features"]]))
         for column in self.columns_:
             column["features"] = [next(rest) for _ in column["features"]]
         owners = [c["name"] for c in self.columns_ for _ in c["features"]]
@@ -355,16 +355,16 @@ def _category_words(column: dict[str, Any], cells: Any) -> columns.Words:
 
 def _message(frame: Any, column: dict[str, Any], cells: Any, bad: AnyArray) -> list[str]:
     """Return a sentence on cells that are not known; those of `fit` are not named again."""
-    found = {row: columns.cell_text(cells, row) for row in np.flatnonzero(bad).tolist()}
-    found = {row: text for row, text in found.items() if text not in column.get("ignored", ())}
-    if not found:
+    known = set(column.get("ignored", ()))
+    rows = np.flatnonzero(bad)
+    bad[rows] = [columns.cell_text(cells, row) not in known for row in rows.tolist()]
+    if not bad.any():
         return []
-    problem = columns.listed(list(found.values()), columns.expected_cell(cells, column))
     effect = "treated as missing"
     if column["kind"] == "category":
         effect = "read as the mean" if column["first"] else "all features of the column are 0"
-    place = f"{read.row_label(frame, next(iter(found)))}, column {column['name']!r}"
-    return [f"{place}: {problem}; {effect}."]
+    place = f"{read.row_label(frame, int(bad.argmax()))}, column {column['name']!r}"
+    return [f"{place}: {columns.say_unreadable(cells, bad, column)}; {effect}."]
 
 
 def _original(column: dict[str, Any], block: FloatArray) -> Any:

@@ -199,9 +199,10 @@ def _simple(digits: str) -> float:
     return float(digits.replace(",", "."))
 
 
-#: Other cells that stand for numbers: how they are read, and what they are called.
-PARSERS: dict[str, tuple[Callable[[str], Any], str]] = {
-    "range": (parse_range, "ranges"),
-    "pair": (parse_pair, "pairs of numbers"),
-    "duration": (parse_duration, "durations in seconds"),
+#: Other cells that stand for numbers: how they are read, what they are called, and how many
+#: numbers one cell has.
+PARSERS: dict[str, tuple[Callable[[str], Any], str, int]] = {
+    "range": (parse_range, "ranges", 1),
+    "pair": (parse_pair, "pairs of numbers", 2),
+    "duration": (parse_duration, "durations in seconds", 1),
 }

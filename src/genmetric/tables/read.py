@@ -7,13 +7,11 @@ import csv
 import io
 import json
 import os
-import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,19 @@ import numpy as np
 
 from genmetric._text import import_optional, readable_bytes
 from genmetric.tables import TableError
-from genmetric.tables.columns import MISSING_WORDS, as_text
+from genmetric.tables.columns import as_text
 from genmetric.tables.numbers import is_plain
+from genmetric.tables.text import (
+    Utf8,
+    header_position,
+    matches,
+    sniff_delimiter,
+    split_lines,
+    trimmed,
+    unique_names,
+    whole_lines,
+    with_numbers,
+)
 
 pd = import_optional("pandas", "cli")
 pa = import_optional("pyarrow", "cli")
@@ -124,7 +133,7 @@ def read_table(
         table.note(f"a random sample of {len(keys)} of {n_rows} rows is used.")
     frame = parts[0]
     if table.is_csv and decimal is None and thousands is None:
-        frame = _with_numbers(frame, table.delimiter)
+        frame = with_numbers(frame, table.delimiter)
     frame.attrs = table.attrs
     return frame
 
@@ -211,7 +220,7 @@ class _Table:
         self.attrs: dict[str, Any] = {"notes": []}
         self.is_csv, self.last_cell = False, ""
         self.sheet_rows: list[int] = []
-        self.text = _Utf8(self.encoding)
+        self.text = Utf8(self.encoding)
         is_path = isinstance(self.source, (str, os.PathLike))
         self.label = str(self.source) if is_path else "the table"
         if hasattr(self.source, "read"):
@@ -333,7 +342,7 @@ class _Table:
         if len(sheets) > 1:
             self.note(f"sheet {sheet.title!r} of {len(sheets)} is read (--sheet).")
         self.delimiter = ","
-        yield from self._csv(pa.BufferReader(text), _whole_lines(text[:BLOCK_BYTES]))
+        yield from self._csv(pa.BufferReader(text), whole_lines(text[:BLOCK_BYTES], BLOCK_BYTES))
 
     def _sheet_text(self, sheet: Any) -> bytes:
         """Return a sheet as the text of a CSV file."""
@@ -357,14 +366,14 @@ class _Table:
     def _text(self, kind: str) -> Iterator[tuple[Any, int]]:
         """Read CSV or JSON lines."""
         with pa.TransformInputStream(self._open(kind), self.text) as stream:
-            head = _whole_lines(stream.read(BLOCK_BYTES))
+            head = whole_lines(stream.read(BLOCK_BYTES), BLOCK_BYTES)
         if not head:
             raise self.error("the file is empty.")
         if "\0" in head:
             raise self.error(
                 "not CSV, JSON lines, Parquet, Arrow or .xlsx. Save it as one of these."
             )
-        self.text = text = _Utf8(self.encoding)
+        self.text = text = Utf8(self.encoding)
         with pa.TransformInputStream(self._open(kind), text) as stream:
             if head.lstrip().startswith("{"):
                 yield from self._json_lines(stream)
@@ -410,9 +419,9 @@ class _Table:
         body = "\n".join(lines[n_comments:])
         if not body:
             raise self.error("the file has no lines with data.")
-        self.is_csv, self.delimiter = True, self.delimiter or _sniff_delimiter(body)
-        rows = _cells(body, self.delimiter, HEAD_LINES)
-        above = _cells(lines[n_comments - 1], self.delimiter, 1) if n_comments else []
+        self.is_csv, self.delimiter = True, self.delimiter or sniff_delimiter(body)
+        rows = split_lines(body, self.delimiter, HEAD_LINES)
+        above = split_lines(lines[n_comments - 1], self.delimiter, 1) if n_comments else []
         if above and len(above[0][1]) == len(rows[0][1]) > 1 and any(map(is_plain, rows[0][1])):
             n_comments -= 1  # "#,name,size" or "# time,level" is a header
             rows = [(1, above[0][1]), *((line + 1, cells) for line, cells in rows)]
@@ -428,8 +437,8 @@ class _Table:
             places = np.arange(row, row + batch.num_rows + len(bad))
             places = np.setdiff1d(places, [b.number - 1 - skip for b in bad])[: batch.num_rows]
             row = places[-1] + 1 if len(places) else row
-            table = pa.table([_trimmed(c) for c in batch.columns], names=batch.schema.names)
-            if any(_matches(column, "\n") for column in table.columns):
+            table = pa.table([trimmed(c) for c in batch.columns], names=batch.schema.names)
+            if any(matches(column, "\n") for column in table.columns):
                 self.attrs.pop("first_line", None)  # lines are not rows
             frame = table.to_pandas()
             self.last_cell = str(frame.iloc[-1, -1]) if len(frame) else ""
@@ -459,7 +468,7 @@ class _Table:
         if self.header is False:
             width = Counter(len(cells) for _, cells in lines).most_common(1)[0][0]
             return [f"column_{j + 1}" for j in range(width)], 0
-        start = _header_position(lines) if self.header == "auto" else 0
+        start = header_position(lines) if self.header == "auto" else 0
         skipped = n_comments + start
         if skipped:
             verb = "line above the header is" if skipped == 1 else "lines above the header are"
@@ -476,54 +485,11 @@ class _Table:
             self.note(f"the {'first' if named else 'last'} column has no name {what}.")
         elif header[-1] == "" and rows and all(len(row) == len(header) - 1 for row in rows):
             header = header[:-1]
-        names, changed = unique_names(header)
+        names = unique_names(header)
+        changed = [new for new, name in zip(names, header, strict=True) if name and new != name]
         if changed:
             self.note(f"repeated column names are changed to {', '.join(map(repr, changed[:5]))}.")
         return names, start + 1
-
-
-class _Utf8:
-    """Turns the blocks of a text file into UTF-8; bytes that are not UTF-8 are Windows-1252."""
-
-    def __init__(self, encoding: str | None) -> None:
-        self.encoding = encoding
-        self.decoder: Any = None
-        self.width = 1
-        self.n_quotes = self.n_replaced = self.n_beyond_ascii = 0
-
-    def __call__(self, block: bytes) -> bytes:
-        block = bytes(block)
-        if self.decoder is None:
-            is_utf16 = block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-            encoding = self.encoding or ("utf-16" if is_utf16 else "utf-8-sig")
-            errors = "strict" if self.encoding or is_utf16 else "surrogateescape"
-            self.decoder = codecs.getincrementaldecoder(encoding)(errors)
-        text: str = self.decoder.decode(block, final=not block)
-        self.n_quotes += text.count('"')
-        # An empty line is a row of empty cells; other rows have a byte for each.
-        if self.width * (text.count("\n") + text.count("\r")) > 4 * BLOCK_BYTES:
-            raise ValueError("too many empty lines")
-        if text.isascii():
-            return text.encode()
-        known, n_replaced = _NOT_UTF8.subn("", text)
-        self.n_replaced += n_replaced
-        self.n_beyond_ascii += not known.isascii()
-        return _NOT_UTF8.sub(_cp1252, text).encode() if n_replaced else text.encode()
-
-
-#: What bytes that are not UTF-8 become in a text.
-_NOT_UTF8 = re.compile("[\udc80-\udcff]+")
-
-
-def _cp1252(match: re.Match[str]) -> str:
-    return match[0].encode("utf-8", "surrogateescape").decode("cp1252", "replace")
-
-
-def _whole_lines(data: bytes) -> str:
-    """Return the first block of a file without the line that it cuts."""
-    if len(data) == BLOCK_BYTES:
-        data = data[: data.rfind(b"\n") + 1] or data
-    return data.decode("utf-8", "ignore").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _ragged(bad: list[Any]) -> str:
@@ -559,101 +525,3 @@ def _decoded_bytes(column: Any) -> int:
 def _decoded(column: Any) -> Any:
     """Return an Arrow column without a dictionary."""
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
-def _trimmed(column: Any) -> Any:
-    """Return texts without spaces around them; empty ones are null."""
-    column = pc.utf8_trim_whitespace(column)
-    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
-
-
-def _with_numbers(frame: Any, delimiter: str | None) -> Any:
-    """Return columns of plain numbers as float64.
-
-    Codes with leading zeros stay text, and so do points that may separate thousands: "1.234" next
-    to decimal commas or semicolons.
-    """
-    texts = [
-        pa.array(frame.iloc[:, j], pa.string(), from_pandas=True) for j in range(frame.shape[1])
-    ]
-    european = delimiter == ";" or any(_matches(t, r"^-?[\d.]*,(\d{1,2}|\d{4,})$") for t in texts)
-    words = pa.array(MISSING_WORDS)
-    columns = {}
-    for j, column in enumerate(texts):
-        known = pc.if_else(
-            pc.is_in(pc.utf8_lower(column), words), pa.scalar(None, pa.string()), column
-        )
-        columns[j] = frame.iloc[:, j]
-        thousands = european and _matches(known, r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$")
-        if _matches(known, r"^[+-]?0\d") or thousands or known.null_count == len(known):
-            continue
-        with suppress(pa.ArrowInvalid):
-            columns[j] = pc.cast(known, pa.float64()).to_numpy(zero_copy_only=False)
-    numbers = pd.DataFrame(columns, index=frame.index)
-    numbers.columns = frame.columns
-    return numbers
-
-
-def _matches(column: Any, pattern: str) -> bool:
-    return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
-
-
-def unique_names(header: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return names that are all different ("a", "a_2"), and those that were changed."""
-    names, changed = [], []
-    taken, count = set(header), Counter[str]()
-    for name in header:
-        count[name] += 1
-        new = name
-        while count[name] > 1 and new in taken:
-            new = f"{name}_{count[name]}" if name else f"Unnamed: {count[name]}"
-            count[name] += new in taken
-        taken.add(new)
-        names.append(new)
-        if new != name and name:
-            changed.append(new)
-    return names, changed
-
-
-def _sniff_delimiter(text: str) -> str:
-    """Return the character that splits most first lines into the same number of cells."""
-    best, best_score = ",", (0.0, False, 0)
-    for delimiter in ",;\t|":
-        lines = [cells for _, cells in _cells(text, delimiter, 200)]
-        counts = Counter(map(len, lines))
-        if not counts:
-            continue
-        n_cells, agree = max(counts.items(), key=lambda item: (item[1], item[0]))
-        # A few ragged lines do not tell of another delimiter. Decimal commas split all lines
-        # except the header.
-        score = (round(agree / len(lines), 1), len(lines[0]) == n_cells, n_cells)
-        if n_cells > 1 and score > best_score:
-            best, best_score = delimiter, score
-    return best
-
-
-def _cells(text: str, delimiter: str, n_lines: int) -> list[tuple[int, list[str]]]:
-    """Return the cells of the first lines that are not blank, with the line each one ends at."""
-    lines: list[tuple[int, list[str]]] = []
-    # A quote that is not closed gives a cell that is too long; the lines before it are enough.
-    with suppress(csv.Error):
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        for cells in islice(reader, 4 * n_lines):
-            if any(cells):
-                lines.append((reader.line_num, cells))
-            if len(lines) >= n_lines:
-                break
-    return lines
-
-
-def _header_position(lines: Sequence[tuple[int, Sequence[str]]]) -> int:
-    """Return the first line with names: titles above it have few cells, or few that are filled."""
-    counts = Counter(len(cells) for _, cells in lines)
-    usual, n_usual = max(counts.items(), key=lambda item: (item[1], item[0]))
-    if usual > 1 and n_usual >= 3:
-        for i, (_, cells) in enumerate(lines[:20]):
-            n_filled = sum(bool(cell.strip()) for cell in cells)
-            # A header without a name for the row names of R has one cell less.
-            if len(cells) >= usual - 1 and n_filled > max(1, usual / 2 - 1):
-                return i
-    return 0

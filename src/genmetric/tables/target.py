@@ -164,28 +164,39 @@ def split_target(
     counts = as_words(cells).counts
     if not counts:
         raise TableError(f"the target {column!r} has no values.")
-    decider = Decider(decimal, thousands, str, [])
-    numbers, how = _numbers(decider, cells, task == "regression")
+    numbers, how = _numbers(Decider(decimal, thousands, str, []), cells, task == "regression")
     distinct, n_each = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
     mostly_tiny = len(distinct) > 5 and (n_each < TINY_CLASS).mean() > 0.5
     is_date = "dates" in how and len(distinct) > 2
     is_number = len(distinct) > MOST_CLASSES or mostly_tiny or is_date
     chosen: Task = task or ("regression" if is_number else "classification")
-    target = Target(column, chosen, na_values=tuple(na_values), column=how)
+    notes = []
     if chosen == "regression":
-        target = _regression(target, distinct, int(n_each.sum()), counts.total(), task)
+        facts = _regression(column, distinct, int(n_each.sum()))
+        notes += ["dates are predicted as days since 1970."] if "dates" in how else []
+        n_other = counts.total() - int(n_each.sum())
+        notes += [f"target {column!r}: {n_other} cells are not numbers."] if n_other else []
     else:
-        is_whole = n_each.sum() == counts.total() and (distinct % 1 == 0).all()
-        target = _classification(target, distinct if is_whole else None, counts, task)
+        whole = n_each.sum() == counts.total() and (distinct % 1 == 0).all() and "dates" not in how
+        how = {**how, "dtype": "int64"} if whole else {}
+        facts = _classification(column, counts, distinct if whole else None, task)
+        listed = ", ".join(f"{t!r} as {s!r}" for t, s in list(facts["spelling"].items())[:4])
+        notes += [f"classes of {column!r} that differ in case are one: {listed}."] if listed else []
+    if task is None and how:
+        other = "classification" if chosen == "regression" else "regression"
+        names = "classes" if chosen == "regression" else "numbers"
+        facts["reason"] += f" (--task {other} to predict them as {names})"
+    target = Target(column, chosen, column=how, na_values=tuple(na_values), **facts)
     y, present = target.read(frame)
     n_missing = int((~present).sum())
     if n_missing:
         first = row_label(frame, int(np.argmin(present)))
-        note = f"{n_missing} rows have no target {column!r} and are not used (first: {first})."
-        if n_missing == 1:
-            note = f"1 row has no target {column!r} and is not used ({first})."
-        target = replace(target, n_missing=n_missing, notes=(note, *target.notes))
+        what = f"1 row has no target {column!r} and is not used ({first})."
+        if n_missing > 1:
+            what = f"{n_missing} rows have no target {column!r} and are not used (first: {first})."
+        notes.insert(0, what)
     X = frame.drop(columns=column)
+    target = replace(target, n_missing=n_missing, notes=tuple(notes))
     return (X if present.all() else X[present]), y, target
 
 
@@ -209,28 +220,20 @@ def _numbers(decider: Decider, cells: Any, asked: bool) -> tuple[AnyArray, dict[
     return (numbers[:, 0], how) if usable else (np.empty(0), {})
 
 
-def _regression(
-    target: Target, distinct: AnyArray, n_known: int, n_present: int, task: str | None
-) -> Target:
+def _regression(name: str, distinct: AnyArray, n_known: int) -> dict[str, Any]:
     """Say why the target is a number."""
     if len(distinct) < 3:
         found = " and ".join(f"{value:g}" for value in distinct) or "no number"
         raise TableError(
-            f"the target {target.name!r} needs at least 3 different numbers; found {found}. Are they "
+            f"the target {name!r} needs at least 3 different numbers; found {found}. Are they "
             "classes (--task classification)?"
         )
-    reason = f"a number, {len(distinct)} distinct values in {n_known} rows"
-    if task is None:
-        reason += " (--task classification to predict them as classes)"
-    notes = ["dates are predicted as days since 1970."] if "dates" in target.column else []
-    if n_known < n_present:
-        notes.append(f"target {target.name!r}: {n_present - n_known} cells are not numbers.")
-    return replace(target, reason=reason, notes=tuple(notes))
+    return {"reason": f"a number, {len(distinct)} distinct values in {n_known} rows"}
 
 
 def _classification(
-    target: Target, whole: AnyArray | None, counts: Counter[str], task: str | None
-) -> Target:
+    name: str, counts: Counter[str], whole: AnyArray | None, task: str | None
+) -> dict[str, Any]:
     """Name the classes, and join those that differ in case only."""
     usual: dict[str, str] = {}
     for text, _ in counts.most_common():
@@ -242,23 +245,17 @@ def _classification(
     n_rows = counts.total()
     if len(classes) == 1:
         raise TableError(
-            f"the target {target.name!r} has one class, {classes[0][:40]!r}; at least two are required."
+            f"the target {name!r} has one class, {classes[0][:40]!r}; at least two are required."
         )
     if len(classes) > n_rows / 2 and n_rows > 10 and task is None:
         raise TableError(
-            f"the target {target.name!r} has {len(classes)} distinct values in {n_rows} rows, so it "
+            f"the target {name!r} has {len(classes)} distinct values in {n_rows} rows, so it "
             "looks like an identifier. Choose a column of classes or numbers (--task regression)."
         )
-    column = {}
-    if whole is not None and "dates" not in target.column:
-        classes, column = whole.astype(int).tolist(), {**target.column, "dtype": "int64"}
+    if whole is not None:
+        classes = whole.astype(int).tolist()
     elif classes == ["False", "True"]:
         classes = [False, True]
     shown = ", ".join(str(name)[:20] for name in classes[:8]) + ", ..." * bool(classes[8:])
     reason = f"{len(classes)} classes ({shown})"
-    if task is None and column:
-        reason += " (--task regression to predict them as numbers)"
-    listed = ", ".join(f"{t!r} as {s!r}" for t, s in list(spelling.items())[:4])
-    notes = [f"classes of {target.name!r} that differ in case are one: {listed}."] if listed else []
-    target = replace(target, reason=reason, classes=tuple(classes), notes=tuple(notes))
-    return replace(target, spelling=spelling, column=column)
+    return {"reason": reason, "classes": tuple(classes), "spelling": spelling}

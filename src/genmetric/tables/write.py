@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,8 @@ from genmetric.files import write_atomically
 from genmetric.tables import TableError
 
 #: Endings of files that can be written, and their formats.
-FORMATS = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-}
+FORMATS = {".csv": "csv", ".txt": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+FORMATS |= {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow"}
 
 
 def output_format(path: Any) -> str:
@@ -115,27 +107,17 @@ def _write(batches: Iterator[Any], file: Any, format_: str) -> None:
             lines = [json.dumps(row, ensure_ascii=False, default=str) for row in records]
             file.write("".join(f"{line}\n" for line in lines).encode())
         else:
-            separator = "\t" if format_ == "tsv" else ","
-            text = frame.to_csv(
-                None, index=False, header=i == 0, sep=separator, lineterminator="\n"
-            )
-            file.write(text.encode())
+            layout = {"sep": "\t" if format_ == "tsv" else ",", "lineterminator": "\n"}
+            file.write(frame.to_csv(None, index=False, header=i == 0, **layout).encode())
 
 
 def _write_arrow(batches: Iterator[Any], file: Any, format_: str) -> None:
     """Write batches as Parquet or Arrow; the first settles the types of the columns."""
     pa = import_optional("pyarrow", "cli")
     parquet = import_optional("pyarrow.parquet", "cli")
-    writer, schema = None, None
-    stream = pa.PythonFile(file, "w")
-    try:
-        for frame in batches:
-            table = pa.Table.from_pandas(frame, schema, preserve_index=False)
-            if writer is None:
-                make = parquet.ParquetWriter if format_ == "parquet" else pa.ipc.new_file
-                schema = table.schema
-                writer = make(stream, schema)
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
+    first = next(batches)
+    schema = pa.Table.from_pandas(first, preserve_index=False).schema
+    make = parquet.ParquetWriter if format_ == "parquet" else pa.ipc.new_file
+    with make(pa.PythonFile(file, "w"), schema) as writer:
+        for frame in chain([first], batches):
+            writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
