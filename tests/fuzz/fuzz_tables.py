@@ -10,7 +10,6 @@ import collections
 import gzip
 import io
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -151,9 +150,12 @@ def work(seed, seconds, n_attempts, folder):
     for name, data in tables.items():
         if attempt(data) != "read":
             raise AssertionError(f"the table {name} is not read: {attempt(data)}")
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    limit = MEMORY + (int(status["VmData"].split()[0]) << 10)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    if sys.platform == "linux":
+        import resource
+
+        lines = Path("/proc/self/status").read_text().splitlines()
+        used = next(int(line.split()[1]) for line in lines if line.startswith("VmData")) << 10
+        resource.setrlimit(resource.RLIMIT_DATA, (used + MEMORY, used + MEMORY))
     rng, end = np.random.default_rng(seed), time.monotonic() + seconds
     for i in range(n_attempts):
         if time.monotonic() > end:

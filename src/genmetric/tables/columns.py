@@ -17,7 +17,6 @@ from genmetric._text import import_optional
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.tables.dates import choose_dates, date_features, date_parts, parse_moments
 from genmetric.tables.numbers import (
-    LARGEST_NUMBER,
     NUMBER_FRACTION,
     PARSERS,
     PLAIN,
@@ -54,6 +53,9 @@ SCALES = (
     "tiny|extra small, small, medium, large, huge|extra large",
     "mild, moderate, severe, very severe",
 )
+
+#: Larger numbers are treated as missing: their squares, and products of covariances, overflow.
+LARGEST_NUMBER = 1e100
 
 #: Fraction of missing values from which a column gets a feature that marks them.
 INDICATOR_FRACTION = 0.05
@@ -272,22 +274,17 @@ class Decider:
             if bad.any():
                 n_bad, n_present = int(bad.sum()), int((~missing).sum())
                 place = f"{self.label(int(bad.argmax()))}, column {name!r}"
-                effect = "It is treated as missing" if n_bad == 1 else "They are treated as missing"
-                problem = say_unreadable(cells, bad, how)
                 good = f"{n_present - n_bad} of {n_present} cells are"
-                self.notes.append(f"{place}: {problem}; {good}. {effect}.")
+                effect = f"{'It is' if n_bad == 1 else 'They are'} treated as missing"
+                self.notes.append(f"{place}: {say_unreadable(cells, bad, how)}; {good}. {effect}.")
             missing = np.asarray(np.isnan(numbers).any(axis=1))
             reason = _why_useless(name, numbers, how["kind"], cells, asked=bool(asked))
             how = _left_out(reason) if reason else how
         is_used = how["kind"] != "left out"
         indicator = is_used and how["kind"] != "category" and missing.mean() > INDICATOR_FRACTION
-        decision = {
-            "name": name,
-            "reason": "",
-            "asked": bool(asked) and (is_used or asked == "drop"),
-        }
-        decision |= {"n_missing": int(missing.sum()) * is_used, "indicator": bool(indicator)}
-        return decision | how
+        decision = {"name": name, "n_missing": int(missing.sum()) * is_used, "reason": ""}
+        asked_for = bool(asked) and (is_used or asked == "drop")
+        return {**decision, "indicator": bool(indicator), "asked": asked_for, **how}
 
     def _how(self, name: str, cells: Any, asked: str) -> dict[str, Any]:
         """Return the kind of a column, and how its cells are read."""

@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 
-#: Larger numbers are treated as missing: their squares, and products of covariances, overflow.
-LARGEST_NUMBER = 1e100
-
 #: A column of text is one of numbers if at least this fraction of its cells are numbers.
 NUMBER_FRACTION = 0.8
 
@@ -67,8 +64,7 @@ class NumberFormat:
     def parse(self, text: str) -> float:
         """Return the number that a text stands for, NaN if it is not in this format."""
         if self.decimal == "." and not self.unit and _SIMPLE.fullmatch(text):
-            value = float(text)  # most cells, ten times as fast
-            return value if abs(value) <= LARGEST_NUMBER else math.nan
+            return float(text)  # most cells, ten times as fast
         cell = _CELL.fullmatch(text.replace("\u2212", "-"))
         if cell is None or bool(cell["open"]) != bool(cell["close"]):
             return math.nan
@@ -80,8 +76,7 @@ class NumberFormat:
             digits = digits.replace(separator, "")
         value = float(digits.replace(self.decimal, ".") + (cell["power"] or ""))
         negative = cell["open"] or "-" in (cell["sign"], cell["inner_sign"], cell["last_sign"])
-        value = (-value if negative else value) / (100 if self.unit == "%" else 1)
-        return value if abs(value) <= LARGEST_NUMBER else math.nan
+        return (-value if negative else value) / (100 if self.unit == "%" else 1)
 
     def parse_new(self, text: str) -> float:
         """Return the number of a new cell, which may have thousands separators without doubt.
