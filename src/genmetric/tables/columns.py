@@ -449,7 +449,7 @@ def _objects(cells: AnyArray) -> dict[str, Any]:
 
 
 def _why_useless(name: str, numbers: FloatArray, kind: str, cells: Any, *, asked: bool) -> str:
-    """Return why numbers are no feature: nothing is read, all are equal, or they name the rows."""
+    """Say why numbers cannot be a feature: nothing is read, all are equal, or they name rows."""
     missing, first = np.isnan(numbers).any(axis=1), numbers[:, 0]
     if missing.all():
         return "is empty"
