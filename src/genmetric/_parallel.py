@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import threadpoolctl
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 
 from genmetric._text import readable_bytes
 
@@ -39,6 +39,11 @@ def one_blas_thread() -> Iterator[None]:
     """Limit every BLAS of the process to one thread; may be nested."""
     with _controller().limit(limits=1, user_api="blas"):
         yield
+
+
+def search_threads(n_jobs: int | None) -> Any:
+    """Limit OpenMP to `n_jobs` threads: scikit-learn's brute search uses all cores otherwise."""
+    return _controller().limit(limits=effective_n_jobs(n_jobs), user_api="openmp")
 
 
 def row_chunks(

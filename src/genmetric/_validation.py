@@ -232,8 +232,10 @@ def labelled_samples(
     estimator: Any, X: Any, y: Any, *, reset: bool = True, **options: Any
 ) -> tuple[AnyArray, AnyArray]:
     """Validate samples, or indices of samples with a preprocessor, and their class labels."""
+    refuse_lazy(X)
     refuse_lazy(y, "y")
-    X = form_points(X, getattr(estimator, "preprocessor", None), estimator)
+    if getattr(estimator, "preprocessor", None) is not None:
+        X = form_points(X, estimator.preprocessor, estimator)
     x, labels = validate_data(estimator, X, y, dtype=FLOATS, reset=reset, **options)
     check_class_labels(labels, type(estimator).__name__)
     return x, labels

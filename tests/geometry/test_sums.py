@@ -17,7 +17,7 @@ from genmetric.density import (
 )
 from genmetric.geometry import MetricSum, local_metrics, phi, sum_local_metrics
 from genmetric.geometry.resolvent import FINE, FINEST, zolotarev_sign
-from genmetric.geometry.sums import repeated_sum, select_solver
+from genmetric.geometry.sums import kept_metrics_sum, select_solver
 
 NORMALIZATIONS = pytest.mark.parametrize("normalization", ["determinant", "trace"])
 
@@ -55,8 +55,7 @@ def test_dense_sum_equals_a_loop_over_samples(models, X, rng, naive, normalizati
         np.testing.assert_allclose(found.weight, w.sum())
         np.testing.assert_allclose(found.square, w @ (metrics**2).sum(axis=(1, 2)), rtol=1e-7)
         # Kept metrics have the same sums.
-        options = {"log_priors": priors, "normalization": normalization, "n_jobs": 2}
-        kept = repeated_sum(models, X, UNIT, solver="dense", **options)(w)
+        kept = kept_metrics_sum(models, priors, X, UNIT, normalization, n_jobs=2)(w)
         np.testing.assert_allclose(kept.total, found.total, rtol=1e-11, atol=1e-11)
         np.testing.assert_array_equal(kept.total, kept.total.T)
         assert kept.square == pytest.approx(found.square)

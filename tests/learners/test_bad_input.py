@@ -330,3 +330,11 @@ def test_awkward_samples_with_a_mixture(name):
     metric = GenerativeMetric(class_model=model).fit(rows, labels).metric_
     assert np.isfinite(metric).all()
     assert np.linalg.eigvalsh(metric)[0] > 0
+
+
+def test_matrices_that_do_not_fit_in_memory(monkeypatch):
+    monkeypatch.setattr("genmetric._parallel.available_memory", lambda: 2**34)
+    wide = np.random.default_rng(0).normal(size=(6, 20_000))
+    for base in ("identity", "pooled"):
+        with pytest.raises(MemoryError, match=r"2 classes of 20000 features would.*by PCA"):
+            GenerativeMetric(base=base).fit(wide, [0, 1] * 3)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -149,30 +148,31 @@ def sum_local_metrics(
     return reduce(MetricSum.merge, parts) if parts else MetricSum.zero(n_features)
 
 
-def repeated_sum(
-    models: ClassModels, X: AnyArray, coordinates: Coordinates, **options: Any
+def kept_metrics_sum(
+    models: ClassModels,
+    log_priors: FloatArray | None,
+    X: AnyArray,
+    coordinates: Coordinates,
+    normalization: Normalization,
+    n_jobs: int | None = None,
 ) -> Callable[[FloatArray], MetricSum]:
     """Return a function from weights to the sum of the local metrics of the same samples.
 
-    `options` are those of :func:`sum_local_metrics`. Local metrics that fit into 512 MB are
-    computed once, and the upper triangle of each is kept; not for the resolvent solver, which makes
-    no metrics of single samples.
+    The local metrics are computed once, and the upper triangle of each is kept.
     """
     n_samples, n_features = X.shape
-    if options["solver"] == "resolvent" or 4 * n_samples * n_features * (n_features + 1) > 2**29:
-        return lambda weights: sum_local_metrics(models, X, coordinates, weights=weights, **options)
     upper = np.triu_indices(n_features)
     # The full matrix has each entry off the diagonal twice.
     twice = np.where(upper[0] == upper[1], 1.0, 2.0)
 
     def of_chunk(rows: slice) -> tuple[FloatArray, FloatArray]:
         x = coordinates.apply(X[rows])
-        metrics = sample_metrics(models, x, options["log_priors"], options["normalization"])
+        metrics = sample_metrics(models, x, log_priors, normalization)
         triangles = metrics[:, upper[0], upper[1]]
         return triangles, triangles**2 @ twice
 
     chunks = row_chunks(n_samples, 2 * dense_bytes_per_row(n_features, models.n_classes))
-    parts = list(map_chunks(of_chunk, chunks, options["n_jobs"]))
+    parts = list(map_chunks(of_chunk, chunks, n_jobs))
     triangles, squares = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
     def weighted(weights: FloatArray) -> MetricSum:

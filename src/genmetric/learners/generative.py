@@ -51,7 +51,7 @@ from genmetric.density.statistics import fourth_moments
 from genmetric.geometry import MetricSum, interpolate, phi, rank_limited_factor, symmetric_root
 from genmetric.geometry.local import Normalization, dense_bytes_per_row, sample_metrics
 from genmetric.geometry.risk import density_bias
-from genmetric.geometry.sums import repeated_sum, select_solver, sum_local_metrics
+from genmetric.geometry.sums import kept_metrics_sum, select_solver, sum_local_metrics
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin, fitted_samples
 from genmetric.learners.streaming import (
     ClassStream,
@@ -370,7 +370,14 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                         raise ValueError(
                             "combination and sample_weight together give every sample weight zero."
                         )
-                total = self._average(x, weights, rng)
+                n_draws, until_precise = self._n_draws(len(x)), self.max_samples in (None, "auto")
+                if n_draws is None:
+                    total = self._sum_metrics(x, weights)
+                else:
+                    sum_metrics = partial(self._sum_metrics, n_total=len(x))
+                    total, self.metric_stderr_ = sum_of_draws(
+                        sum_metrics, x, weights, n_draws, rng, until_precise=until_precise
+                    )
             self._set_metric(total.mean(), stats)
         if combination is not None and weights is not None:
             self.weights_ = np.zeros(n_passed)
@@ -387,7 +394,8 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         """Set the class models, and forget what an earlier fit found besides them."""
         for name in ("weights_", "metric_changes_", "bandwidths_", "_stream", "_reservoir"):
             self.__dict__.pop(name, None)
-        check_n_components(self.n_components, gaussians.means.shape[1])
+        if self.n_components is not None:
+            check_n_components(self.n_components, gaussians.means.shape[1])
         self._log_priors = check_priors(self.priors, len(self.classes_))
         self._coordinates, self._gaussians, self._models = coordinates, gaussians, models
         self.means_ = coordinates.restore(gaussians.means)
@@ -421,25 +429,21 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     # Averages of local metrics
 
-    @property
-    def _sum_options(self) -> dict[str, Any]:
-        """Options of a sum of local metrics, but for its weights."""
-        return {
-            "log_priors": self._log_priors,
-            "normalization": self.normalization,
-            "solver": self.solver,
-            "tol": self.class_tol,
-            "n_jobs": self.n_jobs,
-        }
-
     def _sum_metrics(
         self, x: AnyArray, weights: FloatArray | None = None, *, n_total: int | None = None
     ) -> MetricSum:
         """Sum the local metrics of samples, with the solver of a fit on `n_total` samples."""
         n_samples = len(x) if n_total is None else n_total
         solver, _ = select_solver(self._models, n_samples, x.shape[1], self.solver)
-        options = {**self._sum_options, "solver": solver}
-        return sum_local_metrics(self._models, x, self._coordinates, weights=weights, **options)
+        return sum_local_metrics(
+            *(self._models, x, self._coordinates),
+            weights=weights,
+            log_priors=self._log_priors,
+            normalization=self.normalization,
+            solver=solver,
+            tol=self.class_tol,
+            n_jobs=self.n_jobs,
+        )
 
     def _n_draws(self, n_samples: int) -> int | None:
         """Return the number of samples to average over; None for all of them."""
@@ -461,19 +465,6 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         )
         return n_draws
 
-    def _average(
-        self, x: AnyArray, weights: FloatArray | None, rng: np.random.RandomState
-    ) -> MetricSum:
-        """Sum the local metrics of all samples, or of a random subset."""
-        n_draws = self._n_draws(len(x))
-        if n_draws is None:
-            return self._sum_metrics(x, weights)
-        total, self.metric_stderr_ = sum_of_draws(
-            *(partial(self._sum_metrics, n_total=len(x)), x, weights, n_draws, rng),
-            until_precise=self.max_samples in (None, "auto"),
-        )
-        return total
-
     def _average_by_density(
         self,
         combination: DensityWeights,
@@ -492,7 +483,10 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             rng=rng,
             n_jobs=self.n_jobs,
         )
-        metric_sum = repeated_sum(self._models, X[rows], coordinates, **self._sum_options)
+        metric_sum: Callable[[FloatArray], MetricSum] = partial(self._sum_metrics, X[rows])
+        if self.solver != "resolvent" and 4 * len(rows) * X.shape[1] * (X.shape[1] + 1) <= 2**29:
+            models, scale = (self._models, self._log_priors), self.normalization
+            metric_sum = kept_metrics_sum(*models, X[rows], coordinates, scale, self.n_jobs)
         total, drawn, self.metric_changes_, rates = average_by_density(
             *(density, metric_sum, X.shape[1]),
             frequency=None if frequency is None else frequency[rows],
