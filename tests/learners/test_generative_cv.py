@@ -88,16 +88,6 @@ def naive_average(search, X, y, weight=None, metric=None):
 class TestScores:
     """Every candidate is scored as if it had been fitted by itself."""
 
-    @pytest.mark.filterwarnings("ignore:cv=None scores:UserWarning")
-    def test_in_sample_scores_are_a_plain_loop(self):
-        X, y = scale(WINE[0]), WINE[1] > 0  # two classes: votes of odd numbers do not tie
-        results = GenerativeMetricCV(cv=None, **WIDE).fit(X, y).cv_results_
-        for c, params in enumerate(results["params"]):
-            metric = GenerativeMetric(**params).fit(X, y)
-            for k in (1, 5):
-                expected = left_out_accuracy(metric.transform(X), y, k, np.arange(len(y)))
-                assert results[f"test_score_k{k}"][c] == pytest.approx(expected)
-
     def test_folds_are_a_plain_loop(self):
         X, y = scale(WINE[0]), WINE[1] > 0
         numbers = (1, 3, 7, 21)
@@ -201,13 +191,18 @@ class TestScores:
         residual = (Z - Z.mean(axis=0)) @ A - (lda - lda.mean(axis=0))
         assert np.linalg.norm(residual) < 0.01 * np.linalg.norm(lda)
 
-    def test_in_sample_scores_are_optimistic(self, rng):
-        """Random labels: nothing can be learned, and cv=None does not notice."""
-        X, y = rng.normal(size=(60, 20)), np.arange(60) % 2
-        with pytest.warns(UserWarning, match="needs about 400 samples per class.*has 30.*Use cv=5"):
-            optimistic = GenerativeMetricCV(cv=None, random_state=0).fit(X, y)
-        honest = GenerativeMetricCV(random_state=0).fit(X, y)
-        assert optimistic.best_score_ > honest.best_score_ + 0.1
+    def test_none_is_five_folds(self):
+        five, default = (GenerativeMetricCV(cv=cv, **SMALL).fit(*STANDARD) for cv in (5, None))
+        assert default.n_splits_ == 5
+        np.testing.assert_array_equal(five.metric_, default.metric_)
+
+    def test_a_class_of_one_sample_is_never_left_out(self, rng):
+        X, y = rng.normal(size=(31, 3)), np.r_[np.repeat([0, 1], 15), 2]
+        with pytest.warns(UserWarning, match="single sample"):
+            search = GenerativeMetricCV(cv=3, **SINGLE).fit(X, y)
+        # Thirds of the other 30 samples: scores are tenths.
+        counts = [10 * search.cv_results_[f"split{s}_test_score"] * 4 for s in range(3)]
+        np.testing.assert_allclose(counts, np.round(counts))
 
     def test_sampled_queries_and_references(self):
         X, y = IRIS
@@ -312,6 +307,31 @@ class TestAverage:
         np.testing.assert_allclose(turned.metric_, Q @ plain.metric_ @ Q.T, atol=1e-8)
         reduced = GenerativeMetricCV(n_components=3, random_state=0).fit(X, y)
         assert reduced.components_.shape == (3, 200)
+
+    @pytest.mark.parametrize("bases", ["identity", "pooled", ("identity", "pooled")])
+    def test_the_span_of_the_samples_is_a_basis(self, rng, bases):
+        """The metric is the direct one in an orthonormal basis, and isotropic outside of it."""
+        y = np.arange(30) % 2
+        X = 5 * rng.normal(size=(30, 80)) + 100
+        X[:, :3] += 10 * rng.normal(size=(2, 3))[y]
+        inside = np.linalg.svd(X - X.mean(axis=0))[2]
+        basis, outside = inside[:29], inside[29:]
+        options = {"bases": bases, "n_components": None, "random_state": 0}
+        reduced = GenerativeMetricCV(**options).fit(X, y)
+        direct = GenerativeMetricCV(**options).fit(X @ basis.T, y)
+        np.testing.assert_array_equal(
+            reduced.cv_results_["mean_test_score"], direct.cv_results_["mean_test_score"]
+        )
+        size = np.abs(direct.metric_).max()
+        np.testing.assert_allclose(
+            basis @ reduced.metric_ @ basis.T, direct.metric_, atol=1e-6 * size
+        )
+        np.testing.assert_allclose(basis @ reduced.metric_ @ outside.T, 0, atol=1e-6 * size)
+        np.testing.assert_allclose(
+            outside @ reduced.metric_ @ outside.T,
+            np.trace(direct.metric_) / 29 * np.eye(51),
+            atol=1e-6 * size,
+        )
 
 
 class TestWeights:
@@ -479,7 +499,6 @@ class TestInterface:
         ({"cv": 2.5}, "cv must be"),
         ({"cv": []}, "cv yields no splits"),
         ({"cv": [([0, 1, 99], [2]), ([0, 1], [2, 99])]}, "Split 1 of cv has .* a single class"),
-        ({"cv": None, "scoring": "accuracy"}, "scoring requires left-out samples; got cv=None"),
         ({"scoring": ["accuracy"]}, "scoring must be None, the name of a scorer or a callable"),
         ({"max_queries": 0}, "max_queries must be an integer >= 1"),
         ({"max_references": 1}, "max_references must be an integer >= 2"),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from itertools import product
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import StratifiedKFold
@@ -32,19 +30,32 @@ from genmetric._validation import (
     ParameterRules,
     RuleOrValue,
     check_groups,
-    check_parameter,
     check_parameters,
     check_priors,
     check_weights,
     encode_classes,
     form_points,
     labelled_rows,
-    warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayRule
-from genmetric.density import Coordinates
+from genmetric.learners.candidates import (
+    candidate_factors,
+    grid_values,
+    lifted_factor,
+    neighbor_numbers,
+    reduced_factor,
+    results_table,
+    seeded_copy,
+    span_coordinates,
+    weighted_covariance,
+)
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
+
+#: Samples, their classes, their frequencies, and given weights of their local metrics.
+Samples: TypeAlias = tuple[FloatArray, IntArray, FloatArray, FloatArray | None]
+#: Samples to fit on, to classify, and to search among, ascending.
+Split: TypeAlias = tuple[IntArray, IntArray, IntArray]
 
 #: Least number of samples that the average of a candidate on a split runs over, if available.
 MIN_AVERAGED = 256
@@ -102,16 +113,13 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         take longer and fit the candidates on more samples. With a number, the metric of a fold is
         fitted on the other folds, and neighbours are searched among all other samples, including
         those of the same fold. With a splitter, neighbours are searched in the training part of the
-        split only.
-        ``None`` fits on all samples and classifies the same samples, each without itself. This is
-        several times faster and too optimistic unless every class has at least 20 samples per
-        feature; otherwise a warning is given.
+        split only. ``None`` is 5.
     scoring : str or callable, default=None
         Scorer of scikit-learn, called with a fitted
         :class:`~sklearn.neighbors.KNeighborsClassifier` for each k; ``None`` is accuracy, which is
         much faster. With a scorer, neighbours are searched in the training part of each split, the
         number of neighbours is selected by the left-out samples only, and the standard error is
-        that of the mean over splits. Not available with ``cv=None``.
+        that of the mean over splits.
     max_queries : int, default=2000
         Maximum number of samples to classify in all splits together; beyond it a random subset is
         used. Candidates average the local metrics of about as many samples (at least 256), while
@@ -176,8 +184,11 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     neighbours for all k. With a `combination` by density every candidate is fitted separately.
 
     With no more samples than features, the candidates are learned in the span of the samples, which
-    is much faster. Directions outside of it change the distances of a new sample to all training
-    samples by the same amount; they get the mean eigenvalue of the metric.
+    is much faster: the metric is that of the samples in an orthonormal basis of their span. There
+    shrinkage and normalization average over the dimensions of the span, and no longer over all
+    features, along which the samples do not vary. Directions outside of the span change the
+    distances of a new sample to all training samples by the same amount; they get the mean
+    eigenvalue of the metric. `best_estimator_` is fitted in all dimensions.
 
     Examples
     --------
@@ -289,28 +300,26 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         kept = np.flatnonzero(weight)
         self.classes_, codes = encode_classes(labels[kept], type(self).__name__)
         check_priors(template.priors, len(self.classes_))
-        if self.cv is None:
-            _check_in_sample(self.scoring, x.shape[1], np.bincount(codes))
-        z, basis = _working_coordinates(x[kept])
+        z, basis = span_coordinates(x[kept])
         share = None  # given weights of the local metrics
         if ArrayRule().accepts(template.combination):
             share = check_weights(template.combination, len(x), "combination")[kept]
-        samples = Samples(z, codes, weight[kept], share)
+        samples = (z, codes, weight[kept], share)
         grid = self._grid(template, len(self.classes_), z.shape[1])
         with one_blas_thread(), warnings.catch_warnings():
             # The fit of the best candidate emits the warnings about classes, once.
             warnings.simplefilter("ignore", UserWarning)
             splits = self._splits(x[kept], labels, weight, groups, rng)
-            k = neighbor_numbers(self.n_neighbors, min(len(s.references) for s in splits) - 1)
+            k = neighbor_numbers(self.n_neighbors, min(len(among) for _, _, among in splits) - 1)
             scores = self._scores(template, grid, samples, splits, k)
-        self._weigh(grid, scores, k, sum(weight[kept][s.queries].sum() for s in splits))
+        self._weigh(grid, scores, k, sum(weight[kept][queries].sum() for _, queries, _ in splits))
         best = clone(template).set_params(**grid[self.best_index_])
         self.best_estimator_ = best.fit(X, y, sample_weight)
         with one_blas_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             factor = self._average(template, grid, samples, in_span=basis is not None)
         self._select_n_neighbors(z @ factor.T, codes, weight[kept], k)
-        self.components_ = factor if basis is None else _lifted(factor, basis)
+        self.components_ = factor if basis is None else lifted_factor(factor, basis)
         self.metric_ = self.components_.T @ self.components_
         if self.verbose:
             print_progress(
@@ -374,7 +383,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         if self.cv is None or isinstance(self.cv, int | np.integer):
             has_priors = self.metric is not None and self.metric.priors is not None
             rows = _whole_classes(codes, len(codes) if has_priors else self.max_references, rng)
-            pairs: list[Any] = _stratified(codes, rows, self.cv, rng)
+            pairs: list[Any] = _stratified(codes, rows, self.cv or 5, rng)
             references = _draw(rows, self.max_references, rng)
         elif hasattr(self.cv, "split"):
             own = None if groups is None else groups[kept]
@@ -400,7 +409,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             among = references
             if among is None:
                 among = _draw(np.repeat(train, repeats[train]), self.max_references, rng)
-            splits.append(Split(train, queries, among))
+            splits.append((train, queries, among))
         return splits
 
     def _scores(
@@ -477,13 +486,13 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         The metrics are scaled to the mean squared distance of the best one. They are not formed,
         because their condition number is the square of that of their factors.
         """
-        x, best = samples.x, self.best_index_
-        others = [c for c, weight in enumerate(self.candidate_weights_) if weight and c != best]
+        (x, _, weight, _), best = samples, self.best_index_
+        others = [c for c, share in enumerate(self.candidate_weights_) if share and c != best]
         fitted = [] if in_span else [self.best_estimator_.components_]
         missing = [grid[c] for c in [best, *others][len(fitted) :]]
         rest = _candidate_factors(template, missing, samples, np.arange(len(x)), self.max_queries)
         factors = [*fitted, *rest]
-        covariance = weighted_covariance(x, samples.weight)
+        covariance = weighted_covariance(x, weight)
         sizes = np.array([np.einsum("ij,jk,ik", L, covariance, L) for L in factors])
         sizes[sizes == 0] = 1.0
         scales = np.sqrt(self.candidate_weights_[[best, *others]] * sizes[0] / sizes)
@@ -523,23 +532,6 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self.best_params_ = {**best, "n_neighbors": self.n_neighbors_}
 
 
-class Samples(NamedTuple):
-    """Samples, their classes, their frequencies, and given weights of their local metrics."""
-
-    x: FloatArray
-    codes: IntArray
-    weight: FloatArray
-    share: FloatArray | None
-
-
-class Split(NamedTuple):
-    """Samples to fit on, to classify, and to search among, ascending."""
-
-    train: IntArray
-    queries: IntArray
-    references: IntArray
-
-
 def _candidate_factors(
     template: GenerativeMetric,
     grid: list[dict[str, Any]],
@@ -563,137 +555,6 @@ def _candidate_factors(
         base_options={"max_samples": 2, "combination": "uniform"},
         mix=not by_density,
     )
-
-
-# Grids, candidates and results: also for numeric targets
-
-
-def grid_values(values: Any, name: str, rules: Sequence[RuleOrValue]) -> list[Any]:
-    """Return the valid values of a grid, or of a single value, without repetitions."""
-    single = isinstance(values, str) or not isinstance(values, Iterable)
-    found = [values] if single else list(values)
-    for value in found:
-        check_parameter(value, f"Every value of {name}", rules)
-    if not found:
-        raise ValueError(f"{name} is empty. Pass at least one value.")
-    return list(dict.fromkeys(found))
-
-
-def neighbor_numbers(values: Any, n_allowed: int) -> IntArray:
-    """Return the numbers of neighbours of a grid, ascending, that there are enough samples for."""
-    numbers = np.unique(grid_values(values, "n_neighbors", [Interval(int, 1)]))
-    if numbers[0] > n_allowed:
-        raise ValueError(
-            f"n_neighbors={values!r} is too large: there are {n_allowed} samples to search among. "
-            "Use a smaller number."
-        )
-    return np.asarray(numbers[numbers <= n_allowed], np.intp)
-
-
-def seeded_copy(metric: Any, random_state: Any, rng: np.random.RandomState) -> Any:
-    """Return a copy of the metric that all candidates share, with a seed, validated."""
-    template = clone(metric)
-    if template.random_state is None:
-        whole = isinstance(random_state, int | np.integer)
-        seed = random_state if whole else rng.randint(2**31 - 1)
-        template.set_params(random_state=int(seed))
-    check_parameters(template)
-    return template
-
-
-def candidate_factors(
-    metric: Any,
-    grid: list[dict[str, Any]],
-    x: AnyArray,
-    y: AnyArray,
-    weight: FloatArray,
-    *,
-    base_options: dict[str, Any],
-    mix: bool = True,
-) -> Iterator[FloatArray]:
-    """Yield a factor of every candidate metric; interpolations and dimensions share their fits.
-
-    In the coordinates of the base M(lambda) = (1-lambda)·I + lambda·M, so in input space the base
-    metric and the learned one are averaged, unless `mix` is False. `base_options` are parameters
-    that have no effect on a base metric and make its fit fast.
-    """
-    own = None if (weight == 1).all() else weight  # None is understood by every estimator
-    covariance = weighted_covariance(x, weight)
-
-    @cache
-    def fitted(**params: Any) -> FloatArray:
-        """Fit a metric with all dimensions."""
-        estimator = clone(metric).set_params(**params, n_components=None, preprocessor=None)
-        factor: FloatArray = estimator.fit(x, y, own).components_
-        return factor
-
-    for params in grid:
-        amount = params["interpolation"]
-        shared = {name: params[name] for name in params if name != "n_components"}
-        base = {name: params[name] for name in ("base", "n_slices") if name in params}
-        if amount == 1 or (amount > 0 and not mix):
-            factor = fitted(**shared)
-        else:
-            factor = fitted(**base, **base_options, interpolation=0.0)
-        if 0 < amount < 1 and mix:
-            learned = fitted(**{**shared, "interpolation": 1.0})
-            parts = np.sqrt(1 - amount) * factor, np.sqrt(amount) * learned
-            factor = np.linalg.qr(np.concatenate(parts))[1]
-        n_components = params.get("n_components", metric.n_components)
-        yield reduced_factor(factor, n_components, covariance)
-
-
-def weighted_covariance(x: AnyArray, weight: FloatArray) -> FloatArray:
-    """Return the covariance of weighted samples."""
-    return np.cov(x.T, aweights=weight, bias=True).reshape(x.shape[1], -1)
-
-
-def reduced_factor(
-    factor: FloatArray, n_components: int | None, covariance: FloatArray
-) -> FloatArray:
-    """Project onto the leading principal components in the space of the metric."""
-    if n_components is None:
-        return factor
-    _, axes = np.linalg.eigh(factor @ covariance @ factor.T)
-    return np.asarray(axes.T[::-1][:n_components] @ factor)
-
-
-def results_table(grid: list[dict[str, Any]], by_split: FloatArray) -> dict[str, Any]:
-    """Return the columns of `cv_results_` from scores of shape (n_candidates, n_splits)."""
-    columns: dict[str, Any] = {"params": grid}
-    for name in grid[0]:
-        column = np.empty(len(grid), object)
-        column[:] = [params[name] for params in grid]
-        columns[f"param_{name}"] = column
-    for s, values in enumerate(by_split.T):
-        columns[f"split{s}_test_score"] = values
-    means = np.round(by_split.mean(axis=1), 12)
-    columns["mean_test_score"] = means
-    columns["std_test_score"] = by_split.std(axis=1)
-    columns["rank_test_score"] = rankdata(-means, method="min").astype(np.int32)
-    return columns
-
-
-# Coordinates
-
-
-def _working_coordinates(x: AnyArray) -> tuple[FloatArray, FloatArray | None]:
-    """Return centred and scaled samples, and the basis of their span if it was used."""
-    z = Coordinates.of(x).apply(x)
-    if len(z) > z.shape[1]:
-        return z, None
-    _, sizes, axes = np.linalg.svd(z, full_matrices=False)
-    basis = axes[sizes > 1e-10 * sizes[0]]
-    return (z @ basis.T, basis) if len(basis) else (z, None)
-
-
-def _lifted(factor: FloatArray, basis: FloatArray) -> FloatArray:
-    """Return a factor in input space of a metric in the span of the samples."""
-    if len(factor) < len(basis):
-        return factor @ basis
-    outside = np.sqrt(np.mean(np.sum(factor**2, axis=1)))
-    middle = factor - outside * np.eye(len(basis))
-    return np.asarray(basis.T @ middle @ basis + outside * np.eye(basis.shape[1]))
 
 
 # Splits
@@ -721,40 +582,18 @@ def _whole_classes(codes: IntArray, n_samples: int, rng: np.random.RandomState) 
 def _stratified(
     codes: IntArray, rows: IntArray, n_folds: Any, rng: np.random.RandomState
 ) -> list[tuple[IntArray, IntArray]]:
-    """Return training and test parts of stratified folds of some samples; all twice for None.
+    """Return training and test parts of stratified folds of some samples.
 
     The only sample of a class is in every training part and in no test part: without it the class
     would be missing.
     """
     counts = np.bincount(codes[rows])
-    several = counts[codes[rows]] > 1
-    if not several.any():
+    several = rows[counts[codes[rows]] > 1]
+    if not len(several):
         raise ValueError(
             "Every class has a single sample, so no sample has a neighbour of its own class. Use "
             "GenerativeMetric with fixed parameters, or collect more samples."
         )
-    if n_folds is None:
-        return [(rows, rows[several])]
-    folds = StratifiedKFold(min(n_folds, int(counts.max())), shuffle=True, random_state=rng)
-    pairs = []
-    for _, test in folds.split(rows, codes[rows]):
-        held = np.zeros(len(rows), bool)
-        held[test[several[test]]] = True
-        if held.any():
-            pairs.append((rows[~held], rows[held]))
-    return pairs
-
-
-def _check_in_sample(scoring: Any, n_features: int, counts: IntArray) -> None:
-    """Refuse a scorer without left-out samples; warn if scores are too optimistic to compare."""
-    if scoring is not None:
-        raise ValueError(
-            "scoring requires left-out samples; got cv=None. Use cv=5, or scoring=None."
-        )
-    needed = 20 * n_features
-    if counts.min() < needed:
-        warn_user(
-            f"cv=None scores metrics on the samples that they were fitted on. With {n_features} "
-            f"features that needs about {needed} samples per class; the smallest class has "
-            f"{counts.min()}, and scores are too optimistic. Use cv=5."
-        )
+    folds = StratifiedKFold(min(n_folds, counts.max()), shuffle=True, random_state=rng)
+    tests = [several[test] for _, test in folds.split(several, codes[several])]
+    return [(np.setdiff1d(rows, test), test) for test in tests]

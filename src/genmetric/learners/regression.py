@@ -42,14 +42,14 @@ from genmetric.geometry import (
     regression_local_metrics,
     symmetric_root,
 )
-from genmetric.learners.generative import GenerativeMetric
-from genmetric.learners.generative_cv import (
+from genmetric.learners.candidates import (
     candidate_factors,
     grid_values,
     neighbor_numbers,
     results_table,
     seeded_copy,
 )
+from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin, fitted_samples
 from genmetric.learners.streaming import Reservoir
 
@@ -279,7 +279,7 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
     #: Coordinates of `_density` and `_slices`, unless `_slices` is the whole metric.
     _coordinates: Coordinates
     _density: JointDensity | None
-    _slices: GenerativeMetric | None
+    _slices: Any
     #: Metric of the slices that `partial_fit` updates.
     _stream_slices: GenerativeMetric | None
 
@@ -355,13 +355,11 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             if self.method == "combined":
                 inside = {"base": "identity", "interpolation": 1.0, "n_components": None}
                 self._slices = self._slice_metric().set_params(**inside).fit(z, codes, weight)
-                kernel, sliced = metric, _unit_trace(self._slices.metric_)
-                errors = (
-                    stderr * np.linalg.norm(kernel),
-                    self._slices.metric_stderr_ * np.linalg.norm(sliced),
-                )
-                metric = (kernel + sliced) / 2
-                stderr = float(np.hypot(*errors) / 2 / np.linalg.norm(metric))
+                sliced = _unit_trace(self._slices.metric_)
+                error = stderr * np.linalg.norm(metric)
+                slice_error = self._slices.metric_stderr_ * np.linalg.norm(sliced)
+                metric = (metric + sliced) / 2
+                stderr = float(np.hypot(error, slice_error) / 2 / np.linalg.norm(metric))
             metric = interpolate(metric, self.interpolation)
             factor = symmetric_root(metric)
             if self.n_components is not None:
@@ -468,9 +466,7 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         """
         x = fitted_samples(self, X)
         if self._density is None:
-            assert self._slices is not None
-            found: FloatArray = self._slices.local_metrics(x)
-            return found
+            return np.asarray(self._slices.local_metrics(x))
         density, slices, coordinates = self._density, self._slices, self._coordinates
 
         def of_chunk(rows: slice) -> FloatArray:
@@ -522,8 +518,9 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             model.set_params(random_state=self.random_state)
         model.fit(np.column_stack([z, t]), sample_weight=weight)
         if isinstance(model, GaussianMixtureModel):
-            moments = (model.means_, model.covariances_, model.mixing_weights_)
-            return JointDensity.from_moments(*moments)
+            return JointDensity.from_moments(
+                model.means_, model.covariances_, model.mixing_weights_
+            )
         return JointDensity.from_moments(model.mean_[None], model.covariance_[None])
 
 
@@ -582,8 +579,10 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
 
     Attributes
     ----------
+    n_neighbors_ : int
+        Selected number of neighbours, for the regressor that follows.
     best_params_ : dict
-        Selected `method`, `n_slices`, `base`, `interpolation` and `n_neighbors`.
+        Selected `method`, `n_slices`, `base` and `interpolation`, and `n_neighbors_`.
     best_score_ : float
         Mean score of the selected candidate with the selected k; optimistic, as the best of many.
     best_index_ : int
@@ -677,8 +676,7 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         """
         check_parameters(self)
         rng = check_random_state(self.random_state)
-        metric = self.metric or GenerativeRegressionMetric()
-        template = seeded_copy(metric, self.random_state, rng)
+        template = seeded_copy(self.metric or GenerativeRegressionMetric(), self.random_state, rng)
         x, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
         weight = np.ones(len(x))
         if sample_weight is not None:
@@ -699,14 +697,15 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
                 )
                 for c, factor in enumerate(factors):
                     z = x @ factor.T
-                    scores[c, s], each = self._score(z, targets, weight, train, test, k)
+                    scores[c, s], each = self._score(z, targets, weight, (train, test), k)
                     paired[c].append(each)
         self.cv_results_ = results_table(grid, scores.mean(axis=2))
         self._select(grid, np.array([np.concatenate(parts) for parts in paired]))
         by_number = scores[self.best_index_].mean(axis=0)
         self.best_score_ = float(by_number.max())
+        self.n_neighbors_ = int(k[by_number.argmax()])
         best = grid[self.best_index_]
-        self.best_params_ = {**best, "n_neighbors": int(k[by_number.argmax()])}
+        self.best_params_ = {**best, "n_neighbors": self.n_neighbors_}
         self.best_estimator_ = clone(template).set_params(**best).fit(X, y, sample_weight)
         self.components_ = self.best_estimator_.components_
         self.metric_ = self.best_estimator_.metric_
@@ -753,20 +752,14 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         return pairs, weight
 
     def _score(
-        self,
-        z: FloatArray,
-        targets: FloatArray,
-        weight: FloatArray,
-        train: IntArray,
-        test: IntArray,
-        k: IntArray,
+        self, z: FloatArray, targets: FloatArray, weight: FloatArray, split: Any, k: IntArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return the score for each k, and scores of the test samples to compare candidates by."""
+        train, test = split
         if self.scoring is not None:
-            values = []
-            for number in k:
-                model = KNeighborsRegressor(int(number)).fit(z[train], targets[train])
-                values.append(check_scoring(model, self.scoring)(model, z[test], targets[test]))
+            models = [KNeighborsRegressor(number).fit(z[train], targets[train]) for number in k]
+            scorer = check_scoring(models[0], self.scoring)
+            values = [scorer(model, z[test], targets[test]) for model in models]
             return np.array(values), np.array([np.mean(values)])
         found = nearest_neighbors(z[train], int(k.max()), queries=z[test]).indices
         errors = average_errors(targets[train][found], targets[test], k)
