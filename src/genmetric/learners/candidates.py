@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,28 +64,25 @@ def candidate_factors(
     """
     own = None if (weight == 1).all() else weight  # None is understood by every estimator
     covariance = weighted_covariance(x, weight)
-
-    @cache
-    def fitted(**params: Any) -> FloatArray:
-        """Fit a metric with all dimensions."""
-        estimator = clone(metric).set_params(**params, n_components=None, preprocessor=None)
-        factor: FloatArray = estimator.fit(x, y, own).components_
-        return factor
-
+    fits: dict[tuple[Any, ...], FloatArray] = {}
     for params in grid:
         amount = params["interpolation"]
         shared = {name: params[name] for name in params if name != "n_components"}
-        base = {name: params[name] for name in ("base", "n_slices") if name in params}
-        if amount == 1 or (amount > 0 and not mix):
-            factor = fitted(**shared)
-        else:
-            factor = fitted(**base, **base_options, interpolation=0.0)
-        if 0 < amount < 1 and mix:
-            learned = fitted(**{**shared, "interpolation": 1.0})
-            parts = np.sqrt(1 - amount) * factor, np.sqrt(amount) * learned
-            factor = np.linalg.qr(np.concatenate(parts))[1]
-        n_components = params.get("n_components", metric.n_components)
-        yield reduced_factor(factor, n_components, covariance)
+        base: dict[str, Any] = {"interpolation": 0.0, **base_options}
+        base |= {name: params[name] for name in ("base", "n_slices") if name in params}
+        mixture = [(1.0 - amount, base), (amount, shared | {"interpolation": 1.0})]
+        if not mix and amount > 0:
+            mixture = [(1.0, shared)]
+        parts = []
+        for part, setting in mixture:
+            key = tuple(setting.items())
+            if part > 0 and key not in fits:
+                estimator = clone(metric).set_params(n_components=None, preprocessor=None)
+                fits[key] = estimator.set_params(**setting).fit(x, y, own).components_
+            if part > 0:
+                parts.append(np.sqrt(part) * fits[key])
+        factor = parts[0] if len(parts) == 1 else np.linalg.qr(np.concatenate(parts))[1]
+        yield reduced_factor(factor, params.get("n_components", metric.n_components), covariance)
 
 
 def weighted_covariance(x: AnyArray, weight: FloatArray) -> FloatArray:

@@ -34,8 +34,7 @@ from genmetric._validation import (
     check_priors,
     check_weights,
     encode_classes,
-    form_points,
-    labelled_rows,
+    labelled_samples,
 )
 from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.learners.candidates import (
@@ -292,7 +291,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         template = seeded_copy(self.metric or GenerativeMetric(), self.random_state, rng)
         if self.n_jobs is not None:
             template.set_params(n_jobs=self.n_jobs)
-        x, labels, _, _ = labelled_rows(self, form_points(X, template.preprocessor, self), y)
+        x, labels = labelled_samples(self, X, y)
         groups = check_groups(groups, self.cv, len(x))
         weight = np.ones(len(x))
         if sample_weight is not None:

@@ -31,8 +31,7 @@ from genmetric._validation import (
     check_parameters,
     check_weights,
     encode_classes,
-    form_points,
-    labelled_rows,
+    labelled_samples,
     warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayRule
@@ -332,13 +331,13 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 "warm_start=True needs early_stopping=False: the number of iterations selected on "
                 "held-out samples counts from the initial metric."
             )
-        x, labels, classes, codes = labelled_rows(self, form_points(X, self.preprocessor, self), y)
+        x, labels = labelled_samples(self, X, y)
         check_n_components(self.n_components, x.shape[1])
         weights = np.ones(len(x))
         if sample_weight is not None:
             weights = check_weights(sample_weight, len(x))
             x, labels, weights = (a[weights > 0] for a in (x, labels, weights))
-            classes, codes = encode_classes(labels, type(self).__name__)
+        classes, codes = encode_classes(labels, type(self).__name__)
         sizes = np.bincount(codes)
         if self.n_neighbors >= len(x):
             raise ValueError(
