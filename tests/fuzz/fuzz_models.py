@@ -194,7 +194,8 @@ def description(rng, content):
         elif what == 5 and node:
             node[rng.choice(list(node))] = other
         elif what == 6 and isinstance(other, list):
-            other *= rng.choice([0, 2, 1000, 100_000])
+            # Most lists contain others: larger factors would fill the memory before the load.
+            other *= rng.choice([0, 2, 100] if any(other) else [100_000])
         elif what == 7 and isinstance(node.get("content"), dict):
             inner = node["content"]
             added = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode"}
@@ -289,9 +290,13 @@ def main(seconds, seed):
             child = os.fork()
             if not child:
                 os.close(reader)
-                with os.fdopen(writer, "w") as pipe:
-                    run_round(files, f"{seed}-{number}", folder, pipe)
-                os._exit(0)
+                try:
+                    with os.fdopen(writer, "w") as pipe:
+                        run_round(files, f"{seed}-{number}", folder, pipe)
+                except MemoryError:
+                    pass  # A change took it, before anything was loaded.
+                finally:
+                    os._exit(0)
             os.close(writer)
             with os.fdopen(reader) as pipe:
                 lines = pipe.read().splitlines()

@@ -13,7 +13,7 @@ import click
 
 from genmetric._text import import_optional
 from genmetric.cli import options as opt
-from genmetric.cli.output import progress_bar, remark, write_frames
+from genmetric.cli.output import remark, write_frames
 from genmetric.comparison.methods import METHODS
 from genmetric.tables import TableError
 
@@ -145,8 +145,7 @@ def transform(model: Path, data: Path, output: Path | None, **options: Any) -> N
             columns |= dict(zip(names, into.map_features(rows).T, strict=True))
             yield DataFrame(columns)
 
-    with progress_bar("transform", quiet=options["quiet"] or output is None):
-        write_frames(frames(), output)
+    write_frames(frames(), output)
 
 
 @click.command()
@@ -169,8 +168,7 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
         if not hasattr(loaded.predictor, name):
             raise click.UsageError(f"{model}: a model of {loaded.method} has no {name}.")
     known: list[tuple[Any, Any]] = []
-    with progress_bar("predict", quiet=options["quiet"] or output is None):
-        write_frames(_predictions(loaded, data, options, known), output)
+    write_frames(_predictions(loaded, data, options, known), output)
     if known:
         remark(_judgement(loaded, data, known), quiet=options["quiet"])
 

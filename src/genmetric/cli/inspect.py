@@ -62,6 +62,7 @@ def _facts(model: Model) -> dict[str, Any]:
 
 def _lines(found: dict[str, Any], top: int | None) -> list[str]:
     """Return the facts as lines of text."""
+    n_features = len(found.get("features", []))
     known = {
         "model": found["file"],
         "method": found["method"],
@@ -69,7 +70,7 @@ def _lines(found: dict[str, Any], top: int | None) -> list[str]:
         "leave-one-out": leave_one_out_text(found),
         "target": f"{found['target']} ({found['task']})" if found["target"] else "",
         "id": found["id"],
-        "columns": f"{len(found['columns'])}, which give {len(found.get('features', []))} features",
+        "columns": f"{len(found['columns'])}, as {n_features} feature{'s' * (n_features != 1)}",
     }
     if "rows" in found:
         streamed = ", streamed" if found["streamed"] else ""
@@ -89,7 +90,7 @@ def _lines(found: dict[str, Any], top: int | None) -> list[str]:
         return lines
     spectrum = found["spectrum"]
     few = ", ".join(f"{share:.1%}" for share in spectrum[:8])
-    rank = f"{found['effective_rank']:.1f} of {len(found['features'])}"
+    rank = f"{found['effective_rank']:.1f} of {n_features}"
     more = ", ..." if len(spectrum) > 8 else ""
     lines += ["", f"{'effective rank':<16}{rank}", f"{'spectrum':<16}{few}{more}", ""]
     return lines + _contributions(found, top)

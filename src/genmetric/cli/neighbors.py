@@ -10,7 +10,7 @@ import click
 
 from genmetric.cli import options as opt
 from genmetric.cli.apply import Model, load_model, significant
-from genmetric.cli.output import progress_bar, write_frames
+from genmetric.cli.output import write_frames
 
 #: Columns whose share is smaller than this are not named.
 SMALLEST_SHARE = 0.005
@@ -42,8 +42,7 @@ def neighbors(
     output = opt.table_output(output, reference, queries, model)
     loaded = load_model(model)
     same = str(queries) != "-" and reference.exists() and reference.samefile(queries)
-    with progress_bar("neighbors", quiet=options["quiet"] or output is None):
-        write_frames(_neighbors(loaded, reference, queries, options, same=same), output)
+    write_frames(_neighbors(loaded, reference, queries, options, same=same), output)
 
 
 def _neighbors(

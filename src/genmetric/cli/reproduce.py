@@ -80,19 +80,18 @@ def datasets(data_dir: str | None, check: bool) -> None:
     from genmetric.datasets import CATALOGUE, find_dataset, list_datasets, load_dataset
 
     width = max(map(len, list_datasets()))
-    line = f"{{:<{width}}}  {{:>7}}  {{:>8}}  {{:>7}}  {{:<9}}  {{}}"
-    say(line.format("name", "samples", "features", "classes", "available", "source"))
+    line = f"{{:<{width}}}  {{:>7}}  {{:>8}}  {{:>7}}  {{}}"
+    say(line.format("name", "samples", "features", "classes", "source"))
     missing = []
     for name in list_datasets():
         record, source = CATALOGUE[name], find_dataset(name, data_dir=data_dir)
-        if check and source is not None:
-            load_dataset(name, data_dir=data_dir, download_if_missing=False)
         if source is None:
             missing.append(name)
+        elif check:
+            load_dataset(name, data_dir=data_dir)
         classes = len(record.class_names) or "number"
-        where = source or f"OpenML {record.openml[0] if record.openml else ''}, on request"
-        available = "no" if source is None else "yes"
-        say(line.format(name, record.n_samples, record.n_features, classes, available, where))
+        where = source or "OpenML, on request"
+        say(line.format(name, record.n_samples, record.n_features, classes, where))
     if missing:
         files = " and ".join(CATALOGUE[name].filename for name in missing)
         say(

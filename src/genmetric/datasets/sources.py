@@ -216,8 +216,7 @@ def _pixel_names(n_pixels: int) -> tuple[str, ...]:
 
 def _read_openml(record: DatasetRecord, directory: Path | None, download: bool) -> Samples:
     """Download a dataset from OpenML, or say how to get it."""
-    assert record.openml is not None
-    name, version = record.openml
+    name, version = record.openml or (record.name, 1)
     reason = "download_if_missing=False"
     if download:
         # pandas, if installed, parses MNIST much faster.
@@ -226,16 +225,15 @@ def _read_openml(record: DatasetRecord, directory: Path | None, download: bool) 
             bunch = sklearn.datasets.fetch_openml(
                 name=name, version=version, as_frame=False, parser=parser
             )
-        # A missing network raises OSError, an error of OpenML ValueError.
-        except (OSError, ValueError, HTTPException) as error:
-            reason = f"{type(error).__name__}: {error}"
-        else:
             dtype = np.float32 if record.file_format == "npz" else np.float64
             X = np.ascontiguousarray(bunch.data, dtype=dtype)
             codes = {label: code for code, label in enumerate(record.class_names)}
             y = np.array([codes.get(str(label), -1) for label in bunch.target])
             names = record.feature_names or _pixel_names(X.shape[1])
             return X, y, names, f"OpenML {name}, version {version}"
+        # A missing network raises OSError, an error of OpenML ValueError.
+        except (OSError, ValueError, HTTPException) as error:
+            reason = f"{type(error).__name__}: {error}"
     looked_in = f" (looked in {directory})" if directory is not None else ""
     raise FileNotFoundError(
         f"The dataset {record.name!r} is not bundled with genmetric. Put {record.filename} in a "
