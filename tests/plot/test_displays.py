@@ -24,6 +24,7 @@ from genmetric.plot import (
     ErrorByKDisplay,
     FeatureWeightsDisplay,
     LocalMetricsDisplay,
+    MatchDisplay,
     MetricHeatmapDisplay,
     NeighborsDisplay,
     SpectrumDisplay,
@@ -55,6 +56,7 @@ def draw_all(X, y, axes, **names):
         ComparisonDisplay.from_comparison(comparison(), ax=axes(1)),
         ErrorByKDisplay.from_estimator(GenerativeMetric(), X, y, cv=2, ax=axes(1)),
         TimesDisplay.from_comparison(comparison(), ax=axes(1)),
+        MatchDisplay.from_predictions(y == y[0], X[:, 0], threshold=0.0, ax=axes(1)),
     ]
 
 

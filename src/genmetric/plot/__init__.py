@@ -4,6 +4,7 @@ They require matplotlib (extra ``report``), which is imported when the first one
 """
 
 from genmetric.plot.comparison import ComparisonDisplay, ErrorByKDisplay, TimesDisplay
+from genmetric.plot.match import MatchDisplay
 from genmetric.plot.metric import (
     FeatureWeightsDisplay,
     MetricHeatmapDisplay,
@@ -18,6 +19,7 @@ __all__ = [
     "ErrorByKDisplay",
     "FeatureWeightsDisplay",
     "LocalMetricsDisplay",
+    "MatchDisplay",
     "MetricHeatmapDisplay",
     "NeighborsDisplay",
     "SpectrumDisplay",
