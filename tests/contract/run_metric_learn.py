@@ -30,7 +30,7 @@ TEXTS = "the error is the same, its text is that of scikit-learn"
 NOT_OURS = {
     "test_score_pairs_warning": "score_pairs, which metric-learn deprecates for pair_distance",
     "test_error_message_t_pair_distance_or_score": "calls a private method before fit; the error "
-    "it is after is checked on a fitted metric in tests/metric/test_mahalanobis.py",
+    "it is after is checked on a fitted metric in tests/learners/test_mahalanobis.py",
     "test_embed_dim": TEXTS,
     "test_pair_distance_dim": TEXTS,
     "test_preprocess_points_invalid_message": TEXTS,
@@ -39,21 +39,40 @@ NOT_OURS = {
     "test_auto_init_transformation": "each algorithm has its own choices of `init`",
     "test_init_mahalanobis": "each algorithm has its own choices of `init`",
 }
+
+PRIVATE = "about a private method or attribute of metric-learn"
+#: The same for learners from pairs. Tests that need no metric-learn are in
+#: tests/learners/test_pairs.py.
+NOT_OUR_PAIRS = {
+    "test_pair_distance_pair_score_equivalent": "pair_score is the log-likelihood ratio, which "
+    "also depends on the lengths of the vectors, and not minus the distance",
+    "test_same_with_or_without_preprocessor": "all vectors of a preprocessor count in the total "
+    "covariance, also those in no pair",
+    "test_components_is_2D": "one rounded feature joins all its pairs to a single entity, which is "
+    "an error",
+    "test_pipeline_consistency": "passes pairs to transform, which takes vectors",
+    "test_various_scoring_on_tuples_learners": "asks learners with predict_proba for a scorer that "
+    "scikit-learn has renamed",
+    "test_raise_not_fitted_error_if_not_fitted": "score_pairs, which metric-learn deprecates for "
+    "pair_distance",
+    "test_check_input_pairs_learners_invalid_y": "the error is the same, its text is ours",
+    "test_error_message_tuple_size": PRIVATE,
+    "test_validate_calibration_params_invalid_parameters_right_error": PRIVATE,
+    "test_validate_calibration_params_valid_parameters": PRIVATE,
+    "test_validate_calibration_params_invalid_parameters_error_before__fit": PRIVATE,
+}
 FIXED = "about metric-learn's own functions and classes by name, not over a list of learners"
-NO_LEARNER = "over learners from tuples, or over learners of a given name: we have none"
-
-
-def our_learners() -> list[Any]:
-    """Return one of each metric that learns from samples and labels."""
-    names = [name for name in ("GenerativeMetric", "LMNN") if hasattr(genmetric, name)]
-    return [getattr(genmetric, name)() for name in names]
+NO_LEARNER = "over learners from triplets or quadruplets, or of a given name: we have none"
 
 
 class OurLearners:
     """pytest plugin that replaces the learners of metric-learn by ours and selects their tests."""
 
     def __init__(self) -> None:
-        self.learners = our_learners()
+        self.from_labels = [genmetric.GenerativeMetric(), genmetric.LMNN()]
+        # With normalize=True the map is not linear.
+        self.from_pairs = [genmetric.PairClassifier(normalize=False)]
+        self.learners = self.from_labels + self.from_pairs
         self.deselected: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
 
@@ -66,27 +85,31 @@ class OurLearners:
         """Fill the lists of learners in place, since decorators hold them already."""
         from test import test_utils as suite
 
-        for kind in ("pairs", "triplets", "quadruplets", "tuples"):
-            getattr(suite, f"{kind}_learners").clear()
-            getattr(suite, f"ids_{kind}_learners").clear()
-        suite.regressors.clear()
-        suite.ids_regressors.clear()
-        ours = [(learner, suite.build_classification) for learner in self.learners]
-        names = [type(learner).__name__ for learner in self.learners]
-        for kind in (
-            "classifiers",
-            "supervised_learners",
-            "metric_learners",
-            "metric_learners_pipeline",
-        ):
-            getattr(suite, kind)[:] = ours
-            getattr(suite, f"ids_{kind}")[:] = names
+        supervised = [(learner, suite.build_classification) for learner in self.from_labels]
+        pairs = [(learner, suite.build_pairs) for learner in self.from_pairs]
+        lists = {
+            "triplets_learners": [],
+            "quadruplets_learners": [],
+            "regressors": [],
+            "pairs_learners": pairs,
+            "tuples_learners": pairs,
+            "classifiers": supervised,
+            "supervised_learners": supervised,
+            "metric_learners": pairs + supervised,
+            "metric_learners_pipeline": pairs + supervised,
+        }
+        for name, learners in lists.items():
+            getattr(suite, name)[:] = learners
+            getattr(suite, f"ids_{name}")[:] = [type(learner).__name__ for learner, _ in learners]
 
     def reason_to_leave(self, item: pytest.Item) -> str | None:
         """Return the reason to deselect a test, or None."""
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        if any(parameters.get("estimator") is learner for learner in self.learners):
-            return NOT_OURS.get(getattr(item, "originalname", ""))
+        name, estimator = getattr(item, "originalname", ""), parameters.get("estimator")
+        if any(estimator is learner for learner in self.from_pairs) and name in NOT_OUR_PAIRS:
+            return NOT_OUR_PAIRS[name]
+        if any(estimator is learner for learner in self.learners):
+            return NOT_OURS.get(name)
         return NO_LEARNER if any(item.iter_markers("skip")) else FIXED
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[Any]) -> None:

@@ -152,7 +152,7 @@ class MahalanobisMixin:
             estimators. Transforming the samples first is about a thousand times faster.
         """
         check_is_fitted(self, "components_")
-        factor = self.components_.copy()
+        factor = np.array(self.components_, ndmin=2)
 
         def metric(u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
             a, b = (np.atleast_1d(np.squeeze(np.asarray(p, float))) for p in (u, v))

@@ -467,6 +467,8 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, MahalanobisMixin, Base
             ``metric(u, v, squared=False)``; a later fit does not change it.
         """
         check_is_fitted(self, "components_")
+        if not self.normalize:
+            return super().get_metric()
         fitted = copy(self)  # a later fit makes new arrays
 
         def metric(u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
@@ -676,7 +678,10 @@ class PairModel(NamedTuple):
     def scores(self, x: AnyArray, pairs: IntArray, n_jobs: int | None = None) -> FloatArray:
         """Return the scores of pairs of rows of `x`, before calibration."""
         chunks = row_chunks(len(x), 48 * x.shape[1])
-        z = np.concatenate(list(map_chunks(lambda rows: self.coordinates(x[rows]), chunks, n_jobs)))
+        z = np.empty((len(x), len(self.coordinates(x[:1])[0])), x.dtype)
+        parts = map_chunks(lambda rows: self.coordinates(x[rows]), chunks, n_jobs)
+        for rows, part in zip(chunks, parts, strict=True):
+            z[rows] = part
         if self.ratios is not None:
             return log_likelihood_ratio(z, pairs, self.ratios)
         ones = np.ones(z.shape[1])
