@@ -282,6 +282,7 @@ def call_log(n):
         "length": ("number", cycle(["1h 30min", "45min", "2h"], n)),
         "day": ("date", cycle(["Monday", "Tue", "sunday"], n)),
         "at": ("date", cycle(["9:30 AM", "11:15 PM", "1:05 PM"], n)),
+        "back": ("date", cycle(["9am", "11pm", "1 pm"], n)),
         "waited": ("number", cycle(["26:05:00", "00:30:10", "01:00:00"], n)),
     }
 

@@ -336,7 +336,7 @@ def test_names_of_identifiers(name):
 
 
 def test_missing_values():
-    for word in ("", "NA", "n/a", "None", "-", "--", ".", "missing", "unknown", "?"):
+    for word in ("", "NA", "n/a", "n.a.", "None", "-", "--", ".", "missing", "unknown", "?"):
         assert column_of(["1", "2.5", "4", word])["n_missing"] == 8
     assert column_of([1, 2.5, -999], na_values=["-999"])["n_missing"] == 10
     assert column_of(["1", "2.5", "-999.0"], na_values=["-999.0"])["n_missing"] == 10
@@ -457,6 +457,8 @@ def test_positions_in_the_year_the_week_and_the_day():
 
 def test_doubtful_dates_are_noted():
     encoder, _ = fit(["03/04/2020", "05/06/2020"])
+    assert "dates such as '03/04/2020' are read month first" in encoder.notes_[0]
+    encoder, _ = fit(["2020-04-30", "03/04/2020", "05/06/2020"])
     assert "dates such as '03/04/2020' are read month first" in encoder.notes_[0]
     encoder, _ = fit(["13/04/2020", "05/06/2020"])
     assert encoder.notes_ == []

@@ -101,7 +101,7 @@ def test_excel(tmp_path):
     book = openpyxl.Workbook()
     book.active.append(["nothing here"])
     sheet = book.create_sheet("data")
-    rows = [["Report of sales"], ["size", "colour", "when", 2020]]
+    rows = [["Report of sales"], [], ["size", "colour", "when\nexactly", 2020]]
     rows += [[1.5, "red", dt.date(2020, 1, 1), 7], [None, "blue", dt.date(2020, 1, 2), 8]] * 2
     for row in rows:
         sheet.append(row)
@@ -110,14 +110,14 @@ def test_excel(tmp_path):
         other.append(row)
     book.save(tmp_path / "t.xlsx")
     frame = read_table(tmp_path / "t.xlsx")
-    assert frame.columns.tolist() == ["size", "colour", "when", "2020"]
+    assert frame.columns.tolist() == ["size", "colour", "when exactly", "2020"]
     assert frame["colour"].tolist() == ["red", "blue"] * 2
     assert frame["size"].isna().sum() == 2
     assert frame.attrs["notes"] == [
         "sheet 'data' of 3 is read (--sheet).",
         "1 line above the header is skipped.",
     ]
-    assert row_label(frame, 0) == "line 3"
+    assert row_label(frame, 0) == "line 4"
     for sheet in ("other", 3, "3"):
         assert read_table(tmp_path / "t.xlsx", sheet=sheet)["x"].tolist() == [1, 3]
     with pytest.raises(TableError, match=r"no sheet 'x'. The sheets are 'Sheet', 'data', 'other'"):

@@ -31,8 +31,8 @@ pd = import_optional("pandas", "cli")
 
 #: Texts that stand for a missing value, in lower case; the case of a cell does not matter.
 MISSING_WORDS = (
-    *("", "?", "-", "--", ".", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "nat", "none"),
-    *("null", "nil", "missing", "unknown"),
+    *("", "?", "-", "--", ".", "na", "n/a", "n.a.", "#n/a", "#na", "<na>", "nan", "-nan", "nat"),
+    *("none", "null", "nil", "missing", "unknown"),
 )
 
 #: Words of true and of false, in lower case.
@@ -367,8 +367,9 @@ class Decider:
         formats, doubt = choose_dates(counts)
         if formats:
             parts = date_parts(parse_moments(list(counts), formats), formats)
-            note = f"dates such as {next(iter(counts))!r} are read {doubt}; write them as "
-            note += "year-month-day if this is wrong."
+            example = next((text for text in counts if "/" in text), "")
+            note = f"dates such as {example!r} are read {doubt}; write them as year-month-day if "
+            note += "this is wrong."
             yield {"kind": "date", "dates": formats, "parts": parts}, [note] if doubt else []
         for name, (_, label, length) in PARSERS.items():
             if name != "range" or 2 < len(counts) <= 40:

@@ -22,13 +22,14 @@ _DAYS += ["%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y"]
 #: Formats in order of preference. Where day and month leave a doubt the order decides: with points
 #: or dashes the day is first, with slashes the month.
 DATE_FORMATS = ["ISO8601", *(day + time for day in _DAYS for time in _TIMES)]
-DATE_FORMATS += ["%a %b %d %H:%M:%S %Y", "%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p", "%I %p"]
+DATE_FORMATS += ["%a %b %d %H:%M:%S %Y", "%H:%M", "%H:%M:%S"]
+DATE_FORMATS += ["%I:%M %p", "%I:%M:%S %p", "%I %p", "%I%p"]
 WEEKDAYS = "weekday"
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _ISO = re.compile(r"\d{4}-\d\d(-\d\d.*)?", re.DOTALL)
 
 #: What looks like a date or a time: digits with a separator, or a name of a month with digits.
-_LIKE_A_DATE = re.compile(r"(?=.*\d)[\w.,/:+\s-]{4,40}")
+_LIKE_A_DATE = re.compile(r"(?=.*\d)[\w.,/:+\s-]{3,40}")
 
 
 def parse_moments(texts: Sequence[str], formats: Sequence[str]) -> AnyArray:

@@ -350,7 +350,8 @@ class _Table:
         rows: dict[int, list[str]] = {}
         width = n_bytes = 0
         for i, cells in enumerate(sheet.iter_rows(values_only=True)):
-            row = ["" if cell is None else as_text(cell) for cell in cells]
+            texts = ["" if cell is None else as_text(cell) for cell in cells]
+            row = [" ".join(text.splitlines()) for text in texts]  # one line per row
             while row and not row[-1]:
                 row.pop()
             rows |= {i: row} if row else {}
