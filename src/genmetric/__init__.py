@@ -35,47 +35,23 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: Where each public name lives.
-_HOMES = {
-    "EmbeddingAdapter": "learners",
-    "EnergyClassifier": "neighbors",
-    "FaissNeighborsTransformer": "neighbors",
-    "GaussianMixtureModel": "density",
-    "GaussianMixtureWeights": "learners",
-    "GaussianModel": "density",
-    "GenerativeMetric": "learners",
-    "GenerativeMetricCV": "learners",
-    "GenerativeRegressionMetric": "learners",
-    "GenerativeRegressionMetricCV": "learners",
-    "KernelDensityWeights": "learners",
-    "KernelRegressor": "neighbors",
-    "LMNN": "learners",
-    "MLKR": "learners",
-    "LocalMetricClassifier": "neighbors",
-    "MetricKMeans": "cluster",
-    "PairClassifier": "learners",
-    "RegionalKernels": "kernels",
-    "SimpleMKLClassifier": "kernels",
-    "TRUSTED_TYPES": "files",
-    "compare_metrics": "comparison",
-    "load": "files",
-    "metric_kernel": "kernels",
-    "save": "files",
+#: Where the public names live.
+_NAMES = {
+    "cluster": "MetricKMeans",
+    "comparison": "compare_metrics",
+    "density": "GaussianMixtureModel GaussianModel",
+    "files": "TRUSTED_TYPES load save",
+    "kernels": "RegionalKernels SimpleMKLClassifier metric_kernel",
+    "learners": "EmbeddingAdapter GaussianMixtureWeights GenerativeMetric GenerativeMetricCV "
+    "GenerativeRegressionMetric GenerativeRegressionMetricCV KernelDensityWeights LMNN MLKR "
+    "PairClassifier",
+    "neighbors": "EnergyClassifier FaissNeighborsTransformer KernelRegressor LocalMetricClassifier",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 #: Public modules, imported as attributes too.
-_MODULES = {
-    "comparison",
-    "dask",
-    "datasets",
-    "files",
-    "inspection",
-    "metrics",
-    "onnx",
-    "plot",
-    "report",
-    "tables",
-}
+_MODULES = {"comparison", "dask", "datasets", "files", "inspection"}
+_MODULES |= {"metrics", "onnx", "plot", "report", "tables"}
 
 __all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605
 
