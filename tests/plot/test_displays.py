@@ -28,7 +28,6 @@ from genmetric.plot import (
     MetricHeatmapDisplay,
     NeighborsDisplay,
     SpectrumDisplay,
-    TimesDisplay,
     WeightPathDisplay,
 )
 from genmetric.plot.palette import class_style, label, plain_name
@@ -55,7 +54,6 @@ def draw_all(X, y, axes, **names):
         WeightPathDisplay.from_estimator(weighted, ax=axes(2)),
         ComparisonDisplay.from_comparison(comparison(), ax=axes(1)),
         ErrorByKDisplay.from_estimator(GenerativeMetric(), X, y, cv=2, ax=axes(1)),
-        TimesDisplay.from_comparison(comparison(), ax=axes(1)),
         MatchDisplay.from_predictions(y == y[0], X[:, 0], threshold=0.0, ax=axes(1)),
     ]
 
@@ -339,12 +337,9 @@ def test_displays_of_a_comparison():
     assert [tick.get_fontweight() for tick in ticks] == ["normal", "bold"]
     means = [box.lines[0].get_xdata()[0] for box in display.ax_.containers]
     np.testing.assert_allclose(means, [35.0, 20.0])
-    times = TimesDisplay.from_comparison(found)
-    assert times.seconds["Euclidean"] == pytest.approx((5e-10, 0.2))
     lines = ErrorByKDisplay.from_comparison(found).lines_
     assert [list(line.get_ydata()) for line in lines] == [[20.0]]
-    for made in (display, times):
-        made.figure_.canvas.draw()
+    display.figure_.canvas.draw()
 
 
 @pytest.mark.parametrize("empty", [{}, {"a": np.empty(0)}])
@@ -353,8 +348,6 @@ def test_nothing_to_compare_is_refused(empty):
         ComparisonDisplay(empty)
     with pytest.raises(ValueError, match="at least one method"):
         ErrorByKDisplay({})
-    with pytest.raises(ValueError, match="at least one method"):
-        TimesDisplay({})
 
 
 def test_contributions_per_column():

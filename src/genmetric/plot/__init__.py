@@ -3,7 +3,7 @@
 They require matplotlib (extra ``report``), which is imported when the first one is drawn.
 """
 
-from genmetric.plot.comparison import ComparisonDisplay, ErrorByKDisplay, TimesDisplay
+from genmetric.plot.comparison import ComparisonDisplay, ErrorByKDisplay
 from genmetric.plot.match import MatchDisplay
 from genmetric.plot.metric import (
     FeatureWeightsDisplay,
@@ -23,6 +23,5 @@ __all__ = [
     "MetricHeatmapDisplay",
     "NeighborsDisplay",
     "SpectrumDisplay",
-    "TimesDisplay",
     "WeightPathDisplay",
 ]

@@ -1,4 +1,4 @@
-"""Displays of a comparison: scores of methods, their error by number of neighbours, their times."""
+"""Displays of a comparison: scores of methods, and their error by number of neighbours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from genmetric._text import duration
 from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric.plot.palette import COLORS, QUIET, labels, name_rows, one_axes, side_legend
 
@@ -267,88 +266,5 @@ class ErrorByKDisplay:
         ax.set_xlabel("number of neighbours")
         ax.set_ylabel("error rate (%)")
         side_legend(ax, self.lines_, labels(self.error_by_k, width=34))
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-
-@dataclass(repr=False, eq=False)
-class TimesDisplay:
-    """Time that methods take to fit and predict, on a logarithmic scale, one row per method.
-
-    Parameters
-    ----------
-    seconds : mapping of str to (fit, predict)
-        Mean seconds to fit and to predict the samples of a fold, by name of the method, in the
-        order to show.
-
-    Attributes
-    ----------
-    ax_ : matplotlib.axes.Axes
-        Axes with the times.
-    figure_ : matplotlib.figure.Figure
-        Figure of the axes.
-
-    Examples
-    --------
-    >>> from genmetric.plot import TimesDisplay
-    >>> display = TimesDisplay({"Euclidean distance": (0.001, 0.02), "learned": (0.3, 0.02)}).plot()
-    >>> display.ax_.get_xscale()
-    'log'
-    """
-
-    seconds: Mapping[str, tuple[float, float]]
-
-    def __post_init__(self) -> None:
-        if not self.seconds:
-            raise ValueError("seconds must contain at least one method.")
-
-    @classmethod
-    def from_comparison(cls, comparison: Comparison, *, ax: Any = None) -> TimesDisplay:
-        """Draw the times of a comparison.
-
-        Parameters
-        ----------
-        comparison : genmetric.comparison.Comparison
-            The comparison; methods that were skipped are not shown.
-        ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        TimesDisplay
-            The display, drawn.
-        """
-        return cls(
-            {
-                result.name: (result.fit_seconds.mean(), result.predict_seconds.mean())
-                for result in comparison.ran
-            }
-        ).plot(ax=ax)
-
-    def plot(self, *, ax: Any = None) -> TimesDisplay:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        TimesDisplay
-            The display itself.
-        """
-        names, places = list(self.seconds), np.arange(len(self.seconds))
-        ax = one_axes(ax, (7.0, 1.3 + 0.3 * len(names)))
-        # Times below the resolution of the clock are drawn at a microsecond.
-        times = np.clip(np.array([self.seconds[name] for name in names], float), 1e-6, None)
-        ax.hlines(places, times.min(axis=1), times.max(axis=1), color=QUIET, linewidth=1, zorder=1)
-        for column, (title, marker) in enumerate((("fit", "o"), ("predict", "D"))):
-            ax.plot(times[:, column], places, marker, color=COLORS[column], label=title)
-        ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(lambda seconds, _: duration(seconds))
-        name_rows(ax, names)
-        ax.set_xlabel("time per fold")
-        side_legend(ax, *ax.get_legend_handles_labels())
         self.ax_, self.figure_ = ax, ax.figure
         return self
