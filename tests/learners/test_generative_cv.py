@@ -162,6 +162,7 @@ class TestScores:
         k = search.best_params_["n_neighbors"]
         assert results[f"test_score_k{k}"][best] == search.best_score_
         assert search.best_params_ == {**results["params"][best], "n_neighbors": k}
+        assert search.n_neighbors_ == k
 
     def test_corner_cases_are_candidates(self):
         """Euclidean distance, within-class whitening, and the space of discriminant analysis."""

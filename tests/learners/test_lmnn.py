@@ -218,6 +218,15 @@ class TestMinimum:
             L = fitted.components_ + 0.003 * np.linalg.norm(fitted.components_) * E
             assert lmnn_objective(L, X, y, targets)[0] > value * (1 - 1e-5)
 
+    def test_more_pairs_than_the_active_set_holds(self, monkeypatch):
+        # Every evaluation searches; the minimum is the same.
+        X, y = classes(7, n=300, n_features=3)
+        options = {"init": "identity", "tol": 1e-8, "max_iter": 500}
+        fitted = plain_lmnn(**options).fit(X, y)
+        monkeypatch.setattr("genmetric.learners.lmnn_loss.MAX_PAIRS", 100)
+        crowded = plain_lmnn(**options).fit(X, y)
+        assert crowded.objective_ == pytest.approx(fitted.objective_, rel=1e-5)
+
     def test_separated_classes(self):
         # Few triplets and many kinks, where plain L-BFGS stops at the first of them.
         rng = np.random.default_rng(0)

@@ -39,6 +39,7 @@ def test_scores_are_those_of_separate_fits(metric):
     assert close[best]
     assert close[results["mean_test_score"].argmax()]
     k = found.best_params_.pop("n_neighbors")
+    assert k == found.n_neighbors_
     assert k in (3, 7)
     assert found.best_params_ == results["params"][best]
     expected = template.set_params(**results["params"][best]).fit(X, Y)
