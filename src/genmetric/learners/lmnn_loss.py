@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from genmetric._neighbors import nearest_neighbors
-from genmetric._parallel import CHUNK_BYTES, map_chunks, row_chunks
+from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import rows_by_class
 
@@ -293,8 +293,8 @@ class Objective:
 def pair_distances(Z: FloatArray, a: IntArray, b: IntArray) -> FloatArray:
     """Compute squared distances between ``Z[a]`` and ``Z[b]`` from their differences."""
     out = np.empty(len(a))
-    # An eighth of the usual budget fits into the processor's cache.
-    for part in row_chunks(len(a), 16 * Z.shape[1], budget=CHUNK_BYTES // 8):
+    size = 2**18 // Z.shape[1] + 1  # 4 MB of differences fit into the processor's cache
+    for part in (slice(low, low + size) for low in range(0, len(a), size)):
         e = np.take(Z, a[part], axis=0)
         e -= np.take(Z, b[part], axis=0)
         np.einsum("ij,ij->i", e, e, out=out[part])
