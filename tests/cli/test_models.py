@@ -120,7 +120,7 @@ def test_numbers_are_predicted_and_judged(genmetric, numbers, tmp_path):
     [
         (["-m", "regression"], "is not for classification, the task of the target. Use one of"),
         (["-m", "lda", "--shrinkage", "0.5"], "--shrinkage needs one of the methods generative"),
-        (["-m", "lda", "-k", "3"], "--neighbors needs a method that votes; got lda"),
+        (["-m", "lda", "-k", "3"], "--neighbors needs one of the methods euclidean"),
         (["-m", "lmnn", "--stream"], "needs all rows in memory. Use one of euclidean"),
         (["--shrinkage", "2"], "'2' is not none, auto or a number from 0 to 1"),
         (["--drop", "absent"], "there is no column 'absent'"),

@@ -116,11 +116,12 @@ def packed(content, compression=zipfile.ZIP_STORED):
 
 
 def nodes_of(value):
-    """Yield the nodes of a description, and its containers."""
-    waiting = [value]
+    """Yield the nodes of a description and its containers, each once: changes can make circles."""
+    waiting, seen = [value], set()
     while waiting:
         found = waiting.pop()
-        if isinstance(found, dict | list):
+        if isinstance(found, dict | list) and id(found) not in seen:
+            seen.add(id(found))
             yield found
             waiting += list(found.values() if isinstance(found, dict) else found)
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -22,11 +23,14 @@ def main(args: Sequence[str] | None = None) -> int:
         Exit code: 0 on success, 1 for a comparison without results or a bug, 2 for invalid input,
         130 after Ctrl-C, 143 after SIGTERM.
     """
-    _open_streams()
-    if sys.stdout is None:
-        sys.stderr.write(
-            "genmetric: the standard output is closed. Redirect it to a file or to /dev/null.\n"
-        )
+    # Closed streams are open again, so that no message goes into a file that gets their number.
+    closed = sys.stdout is None
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("r+", encoding="utf-8"))  # noqa: SIM115
+    if closed:
+        advice = "Redirect it to a file or to /dev/null."
+        sys.stderr.write(f"genmetric: the standard output is closed. {advice}\n")
         return 2
     try:
         from genmetric._text import import_optional
@@ -46,13 +50,3 @@ def main(args: Sequence[str] | None = None) -> int:
     except ImportError as error:
         sys.stderr.write(f"genmetric: {error}\n")
         return 2
-
-
-def _open_streams() -> None:
-    """Occupy the numbers of closed standard streams, so that no message goes into another file."""
-    if None in (sys.stdin, sys.stdout, sys.stderr):
-        descriptor = os.open(os.devnull, os.O_RDWR)
-        while descriptor <= 2:
-            descriptor = os.dup(descriptor)
-        if sys.stderr is None:
-            sys.stderr = os.fdopen(descriptor, "w", encoding="utf-8")

@@ -44,9 +44,6 @@ MODEL_COMMANDS = ("transform", "predict", "neighbors", "inspect")
 #: Errors of invalid input: one line and exit code 2. Any other error is a bug.
 BAD_INPUT = (ValueError, OSError, ImportError, MemoryError, OverflowError)
 
-#: Different warnings that one command shows.
-MOST_WARNINGS = 8
-
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are used."""
@@ -164,10 +161,9 @@ def _plain_warnings() -> Iterator[None]:
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
-        if text not in seen and len(seen) <= MOST_WARNINGS:
-            last = len(seen) == MOST_WARNINGS
-            remark(f"genmetric: warning: {'further ones are not shown.' if last else text}")
-        seen.add(text)
+        if text not in seen:
+            seen.add(text)
+            remark(f"genmetric: warning: {text}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")

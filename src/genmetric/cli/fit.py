@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
@@ -59,12 +59,6 @@ def _shrinkage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 @opt.flag("--raw", "Do not standardise the features.")
 @opt.flag("--stream", f"Read the file in batches (automatic above {STREAM_BYTES >> 20} MB).")
 @opt.option(
-    "--average-rows",
-    "With --stream: random rows whose local metrics are averaged; class models use all rows.",
-    type=opt.COUNT,
-    default=100_000,
-)
-@opt.option(
     "--keep-rows",
     "With --stream: random rows that are kept as neighbours. More predict better.",
     type=opt.COUNT,
@@ -82,8 +76,7 @@ def fit(data: Path, output: Path, **options: Any) -> None:
     start = perf_counter()
     check_output(output, data)
     given = {n: options[n] for n in ("shrinkage", "interpolation") if options[n] is not None}
-    if options["method"] is not None:
-        _check_settings(METHODS[options["method"]], given, options)
+    _check_settings(options, given)
     source = opt.data_source(data)
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     stream = options["stream"] or size > STREAM_BYTES
@@ -131,15 +124,20 @@ def fit(data: Path, output: Path, **options: Any) -> None:
     remark("\n".join(lines), quiet=options["quiet"])
 
 
-def _check_settings(method: Method, given: dict[str, Any], options: dict[str, Any]) -> None:
-    """Refuse options that a method does not accept."""
-    for name in given:
-        if name not in method.settings:
-            able = ", ".join(m.key for m in METHODS.values() if name in m.settings)
-            raise click.UsageError(f"--{name} needs one of the methods {able}; got {method.key}.")
-    for name in ("neighbors", "raw"):
-        if options[name] and not method.votes:
-            raise click.UsageError(f"--{name} needs a method that votes; got {method.key}.")
+def _check_settings(options: dict[str, Any], given: Collection[str]) -> None:
+    """Refuse options that the method asked for does not accept."""
+    key = options["method"] or "generative"
+    for name in (*given, *(n for n in ("neighbors", "raw") if options[n])):
+        able = [m.key for m in METHODS.values() if m.distance and name in _settings(m)]
+        if key not in able:
+            raise click.UsageError(
+                f"--{name} needs one of the methods {', '.join(able)}; got {key}."
+            )
+
+
+def _settings(method: Method) -> tuple[str, ...]:
+    """Return the options that a method accepts."""
+    return (*method.settings, *(("neighbors", "raw") if method.votes else ()))
 
 
 def _method(task: Any, given: dict[str, Any], options: dict[str, Any], *, stream: bool) -> Method:
@@ -184,7 +182,6 @@ def _fit_batches(
         batches,
         task=target.task,
         keep_samples=options["keep_rows"],
-        average_samples=options["average_rows"],
         **settings,
     )
     return model, passes[0]

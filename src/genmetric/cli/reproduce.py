@@ -74,10 +74,9 @@ def reproduce(tables: Sequence[str], output: Path, no_run: bool, **options: Any)
 
 @click.command()
 @opt.option("--data-dir", "Directory to search first (default: GENMETRIC_DATA).", type=DIRECTORY)
-@opt.flag("--check", "Read every dataset and verify its shape and checksum.")
-def datasets(data_dir: str | None, check: bool) -> None:
+def datasets(data_dir: str | None) -> None:
     """List the datasets: samples, features, classes (or "number") and source."""
-    from genmetric.datasets import CATALOGUE, find_dataset, list_datasets, load_dataset
+    from genmetric.datasets import CATALOGUE, find_dataset, list_datasets
 
     width = max(map(len, list_datasets()))
     line = f"{{:<{width}}}  {{:>7}}  {{:>8}}  {{:>7}}  {{}}"
@@ -87,8 +86,6 @@ def datasets(data_dir: str | None, check: bool) -> None:
         record, source = CATALOGUE[name], find_dataset(name, data_dir=data_dir)
         if source is None:
             missing.append(name)
-        elif check:
-            load_dataset(name, data_dir=data_dir)
         classes = len(record.class_names) or "number"
         where = source or "OpenML, on request"
         say(line.format(name, record.n_samples, record.n_features, classes, where))
