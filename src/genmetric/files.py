@@ -32,7 +32,6 @@ _TRUSTED = {
     "kernels.classifier": "SimpleMKLClassifier",
     "kernels.metric_kernel": "MetricKernel",
     "kernels.regional": "RegionalKernels",
-    "kernels.simplemkl": "MKLStep",
     "learners.embedding": "EmbeddingAdapter EmbeddingStatistics",
     "learners.generative": "GenerativeMetric",
     "learners.generative_cv": "GenerativeMetricCV",

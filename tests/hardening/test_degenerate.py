@@ -207,7 +207,7 @@ def test_many_classes_finish_or_are_refused_with_the_reason():
     assert np.isfinite(metric.metric_).all()
     assert metric.means_.shape == (n_classes, 5)
     pairs = n_classes * (n_classes - 1) // 2
-    with pytest.raises(MemoryError, match=rf"{pairs} problems of two classes.*strategy="):
+    with pytest.raises(MemoryError, match=rf"{pairs} problems of two classes"):
         SimpleMKLClassifier().fit(X, y)
 
 

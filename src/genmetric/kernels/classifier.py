@@ -38,15 +38,7 @@ from genmetric._validation import (
     warn_user,
 )
 from genmetric.kernels.regional import FEWER_KERNELS, RegionalKernels
-from genmetric.kernels.simplemkl import (
-    BinaryProblem,
-    MKLStep,
-    Objective,
-    Point,
-    binary_problems,
-    combine,
-    simplemkl,
-)
+from genmetric.kernels.simplemkl import Objective, combine, pair_problems, simplemkl
 
 
 def check_kernels(kernels: Sequence[Any]) -> list[Any]:
@@ -111,16 +103,13 @@ def unit_trace_factors(stack: AnyArray) -> FloatArray:
 
 
 def class_scores(decisions: FloatArray, sides: IntArray, n_classes: int) -> FloatArray:
-    """Compute scores of the classes from the decisions of two-class problems.
+    """Compute scores of the classes from the decisions of pairs of classes.
 
-    For two classes the score is the decision itself; for one-against-rest problems the decision of
-    each class; for pairs the number of pairs that a class wins plus a part below one half that
-    grows with its summed decisions, which breaks ties.
+    For two classes the score is the decision itself; for more the number of pairs that a class
+    wins plus a part below one half that grows with its summed decisions, which breaks ties.
     """
     if n_classes == 2:
         return decisions[:, 0]
-    if (sides[:, 1] < 0).all():
-        return decisions
     wins, losses = (side[:, None] == np.arange(n_classes) for side in sides.T)
     votes = (decisions > 0) @ wins.astype(float) + (decisions <= 0) @ losses.astype(float)
     strength = decisions @ wins - decisions @ losses
@@ -135,9 +124,7 @@ def class_probabilities(decisions: FloatArray, sides: IntArray, n_classes: int) 
     if n_classes > 2:
         samples, largest = np.arange(len(total)), total.argmax(axis=1)
         winner = class_scores(decisions, sides, n_classes).argmax(axis=1)
-        highest = total.max(axis=1)
-        total[samples, largest] = total[samples, winner]
-        total[samples, winner] = highest
+        total[samples, [largest, winner]] = total[samples, [winner, largest]]
     return np.asarray(total)
 
 
@@ -152,8 +139,8 @@ class SimpleMKLClassifier(
               \beta^T e - \tfrac12 \sum_{ij} \beta_i y_i
               \Big(\sum_m d_m K_m(x_i, x_j)\Big) y_j \beta_j ,
 
-    which is convex and leaves most weights at zero. With more than two classes the objectives of
-    the two-class problems are summed, so all share the weights.
+    which is convex and leaves most weights at zero. With more than two classes there is one problem
+    per pair of classes; their objectives are summed, so all share the weights.
 
     Parameters
     ----------
@@ -167,12 +154,6 @@ class SimpleMKLClassifier(
         bandwidths on Euclidean distances.
     C : float, default=1.0
         Penalty of errors, as in :class:`sklearn.svm.SVC`. Smaller values regularise more.
-    strategy : "ovo" or "ovr", default="ovo"
-        Strategy for more than two classes: one problem per pair of classes, or one per class
-        against the rest.
-    shared_weights : bool, default=True
-        Whether all two-class problems share the kernel weights. With False each problem has its own
-        weights, and `transform` is not available.
     normalize : bool, default=True
         Scale each kernel to a mean diagonal of one on the training samples. Gaussian kernels have
         this diagonal already, so C is comparable with that of :class:`sklearn.svm.SVC`.
@@ -193,8 +174,7 @@ class SimpleMKLClassifier(
     Attributes
     ----------
     weights_ : ndarray of shape (n_kernels,)
-        Kernel weights, which sum to one; shape (n_problems, n_kernels) with
-        ``shared_weights=False``.
+        Kernel weights, which sum to one.
     normalization_ : ndarray of shape (n_kernels,)
         Factor of each kernel; the combined kernel is the sum of ``weights_ * normalization_ * K``.
     objective_ : float
@@ -203,10 +183,7 @@ class SimpleMKLClassifier(
         Relative duality gap, an upper bound of the relative distance of the objective to its
         minimum; at most `tol` unless there was a warning.
     n_iter_ : int
-        Number of iterations; with ``shared_weights=False`` the maximum over problems.
-    history_ : list of MKLStep
-        Objective, gap, number of kernels and of solved support vector machines at each iteration;
-        with ``shared_weights=False`` one list per problem.
+        Number of iterations.
     classes_ : ndarray of shape (n_classes,)
         Class labels.
     kernels_ : list, RegionalKernels or "precomputed"
@@ -267,8 +244,6 @@ class SimpleMKLClassifier(
             InstanceOf((list, tuple), "a list of kernels"),
         ],
         "C": [Interval(float, 0, closed="neither")],
-        "strategy": ["ovo", "ovr"],
-        "shared_weights": [BOOLEAN],
         "normalize": [BOOLEAN],
         "tol": [Interval(float, 0, closed="neither")],
         "max_iter": [Interval(int, 1)],
@@ -282,8 +257,6 @@ class SimpleMKLClassifier(
         kernels: Any = None,
         *,
         C: float = 1.0,
-        strategy: str = "ovo",
-        shared_weights: bool = True,
         normalize: bool = True,
         tol: float = 0.01,
         max_iter: Any = 200,
@@ -293,8 +266,6 @@ class SimpleMKLClassifier(
     ) -> None:
         self.kernels = kernels
         self.C = C
-        self.strategy = strategy
-        self.shared_weights = shared_weights
         self.normalize = normalize
         self.tol = tol
         self.max_iter = max_iter
@@ -331,24 +302,34 @@ class SimpleMKLClassifier(
         with one_blas_thread():
             rows = self._fit_kernels(x, labels)
             self._X_fit, self._n_fit = None if self._is_precomputed() else x[rows], len(rows)
-            problems = binary_problems(codes[rows], len(self.classes_), self.strategy)
-            stack = self._training_stack(x if self._X_fit is None else self._X_fit, len(problems))
+            stack = self._training_stack(x if self._X_fit is None else self._X_fit)
+            problems = pair_problems(codes[rows], len(self.classes_))
             ones = np.ones(len(stack))
             self.normalization_ = unit_trace_factors(stack) if self.normalize else ones
-            points, histories = self._learn(stack, problems)
+            start = getattr(self, "weights_", ones) if self.warm_start else ones
+            start = start if len(start) == len(stack) else ones
+            solution, self.duality_gap_, self.n_iter_ = simplemkl(
+                Objective(stack, self.normalization_, problems, float(self.C), self.n_jobs),
+                start / start.sum(),
+                tol=self.tol,
+                max_iter=self.max_iter,
+                verbose=self.verbose,
+            )
+        if self.duality_gap_ > self.tol:
+            precise = self.n_iter_ <= self.max_iter
+            cause = "tol: it is below the precision of libsvm" if precise else "max_iter"
+            warn_user(
+                f"SimpleMKLClassifier stopped at a relative duality gap of {self.duality_gap_:.2g} "
+                f"after {self.n_iter_} iterations, above tol={self.tol:g}. Increase {cause}, or "
+                "check that the kernels are positive semidefinite.",
+                ConvergenceWarning,
+            )
         self._sides = np.array([(problem.positive, problem.negative) for problem in problems])
-        weights = np.array([point.weights for point in points])
-        self.weights_ = weights[0] if self.shared_weights else weights
-        self.history_ = histories[0] if self.shared_weights else histories
-        self.n_iter_ = max(map(len, histories))
-        self.objective_ = float(sum(point.dual for point in points))
-        gaps = [history[-1].duality_gap * history[-1].objective for history in histories]
-        self.duality_gap_ = float(sum(gaps) / self.objective_)
-        coef = np.hstack([point.coef for point in points])
-        self._support = np.flatnonzero(coef.any(axis=1))
+        self.weights_, self.objective_ = solution.weights, float(solution.dual)
+        self._support = np.flatnonzero(solution.coef.any(axis=1))
         self.support_ = rows[self._support]
-        self.dual_coef_ = coef[self._support].T
-        self.intercept_ = np.concatenate([point.intercept for point in points])
+        self.dual_coef_ = solution.coef[self._support].T
+        self.intercept_ = solution.intercept
         return self
 
     def _is_precomputed(self) -> bool:
@@ -364,17 +345,17 @@ class SimpleMKLClassifier(
         self.kernels_ = "precomputed" if self._is_precomputed() else check_kernels(kernels)
         return np.arange(len(labels))
 
-    def _training_stack(self, x: AnyArray, n_problems: int) -> AnyArray:
+    def _training_stack(self, x: AnyArray) -> AnyArray:
         """Compute the Gram matrices of the training samples, if the memory suffices."""
         kernels, n_samples, given = self.kernels_, self._n_fit, self._X_fit is None
         regional = isinstance(kernels, RegionalKernels)
         n_kernels = kernels.n_kernels_ if regional else len(x if given else kernels)
+        n_problems = len(self.classes_) * (len(self.classes_) - 1) // 2
         # Products of kernels and solutions; a few combined matrices; the copies of libsvm.
         n_bytes = 8 * n_samples * (n_kernels * n_problems + 6 * n_samples)
         n_bytes += 0 if given else x.dtype.itemsize * n_kernels * n_samples**2
-        what = f"Learning {n_kernels} kernels on {n_samples} samples, {n_problems} problems,"
-        advice = f'{FEWER_KERNELS} strategy="ovr" solves one problem per class, not per pair.'
-        check_memory(n_bytes, what, advice)
+        what = f"{n_kernels} kernels on {n_samples} samples in {n_problems} problems of two classes"
+        check_memory(n_bytes, what, FEWER_KERNELS)
         if regional:
             return np.asarray(kernels.gram(x))
         stack = x
@@ -385,36 +366,6 @@ class SimpleMKLClassifier(
         check_symmetric(stack)
         return stack
 
-    def _learn(
-        self, stack: AnyArray, problems: list[BinaryProblem]
-    ) -> tuple[list[Point], list[list[MKLStep]]]:
-        """Learn the weights of all problems together, or of each one."""
-        groups = [problems] if self.shared_weights else [[problem] for problem in problems]
-        starts = np.full((len(groups), len(stack)), 1 / len(stack))
-        last = np.atleast_2d(getattr(self, "weights_", np.empty(0)))
-        if self.warm_start and last.shape == starts.shape:
-            starts = last / last.sum(axis=1, keepdims=True)
-        points, histories = [], []
-        for group, start in zip(groups, starts, strict=True):
-            objective = Objective(stack, self.normalization_, group, float(self.C), self.n_jobs)
-            point, history = simplemkl(
-                objective, start, tol=self.tol, max_iter=self.max_iter, verbose=self.verbose
-            )
-            points.append(point)
-            histories.append(history)
-            gap = history[-1].duality_gap
-            if gap > self.tol:
-                advice = "Increase tol: it is below the precision of libsvm"
-                if len(history) > self.max_iter:
-                    advice = "Increase max_iter"
-                warn_user(
-                    f"SimpleMKLClassifier stopped at a relative duality gap of {gap:.2g} after "
-                    f"{len(history)} iterations, above tol={self.tol:g}. {advice}, or check that "
-                    "the kernels are positive semidefinite.",
-                    ConvergenceWarning,
-                )
-        return points, histories
-
     def _queries(self, X: Any) -> AnyArray:
         """Validate query samples or a stack of Gram matrices."""
         check_is_fitted(self, "weights_")
@@ -422,9 +373,9 @@ class SimpleMKLClassifier(
             return check_stack(X, (len(self.normalization_), None, self._n_fit))
         return query_rows(self, X)
 
-    def _combined(self, queries: AnyArray, weights: FloatArray) -> Iterator[FloatArray]:
+    def _combined(self, queries: AnyArray) -> Iterator[FloatArray]:
         """Yield combined Gram matrices of blocks of queries against the training samples."""
-        weights = weights * self.normalization_
+        weights = self.weights_ * self.normalization_
         n_queries = queries.shape[1] if self._X_fit is None else len(queries)
         for rows in row_chunks(n_queries, 3 * 8 * self._n_fit):
             if self._X_fit is None:
@@ -449,8 +400,7 @@ class SimpleMKLClassifier(
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes the decision value, positive for ``classes_[1]``. For more classes, the
-            decision value of each class against the rest, or with ``strategy="ovo"`` the number of
-            pairs won by the class plus a number below one half that breaks ties.
+            number of pairs won by the class plus a number below one half that breaks ties.
         """
         return class_scores(self._decisions(X), self._sides, len(self.classes_))
 
@@ -458,9 +408,8 @@ class SimpleMKLClassifier(
         r"""Compute class probabilities from the decision values.
 
         The logistic function of the decision value of two classes is the probability of the first
-        against the second. With ``strategy="ovo"`` the probability of a class is the average of
-        its pairwise probabilities; with ``strategy="ovr"`` the values of the classes are divided by
-        their sum. If the class that wins the most pairs is not the most probable one, the two
+        against the second. The probability of a class is the average of its pairwise
+        probabilities. If the class that wins the most pairs is not the most probable one, the two
         exchange their probabilities, so the most probable class is that of :meth:`predict`.
         The probabilities rank samples but are not calibrated; use
         :class:`~sklearn.calibration.CalibratedClassifierCV` for calibrated ones.
@@ -482,14 +431,8 @@ class SimpleMKLClassifier(
         queries = self._queries(X)
         coef = np.zeros((self._n_fit, len(self.dual_coef_)))
         coef[self._support] = self.dual_coef_.T
-        table = np.atleast_2d(self.weights_)
         with one_blas_thread():
-            decisions = np.hstack(
-                [
-                    np.vstack([K @ own for K in self._combined(queries, weights)])
-                    for weights, own in zip(table, np.hsplit(coef, len(table)), strict=True)
-                ]
-            )
+            decisions = np.vstack([K @ coef for K in self._combined(queries)])
         return np.asarray(decisions + self.intercept_)
 
     def predict(self, X: ArrayLike) -> AnyArray:
@@ -523,15 +466,9 @@ class SimpleMKLClassifier(
             Kernel values, for ``SVC(kernel="precomputed")``; float32 if X is. With the
             `holdout` of :class:`RegionalKernels` the columns are the samples that were left out.
         """
-        check_is_fitted(self, "weights_")
-        if self.weights_.ndim == 2:
-            raise ValueError(
-                "transform needs a single combined kernel, but each two-class problem has its own. Fit "
-                "with shared_weights=True."
-            )
         queries = self._queries(X)
         with one_blas_thread():
-            blocks = [K.astype(queries.dtype) for K in self._combined(queries, self.weights_)]
+            blocks = [K.astype(queries.dtype) for K in self._combined(queries)]
         return np.vstack(blocks)
 
     @property

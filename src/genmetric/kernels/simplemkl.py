@@ -45,7 +45,7 @@ MIN_SVM_TOL = 1e-7
 
 
 class BinaryProblem(NamedTuple):
-    """A two-class problem: samples, their signs, and the two classes (-1 is all others)."""
+    """A two-class problem: samples, their signs, and the two classes."""
 
     rows: IntArray
     signs: FloatArray
@@ -66,33 +66,8 @@ class Point(NamedTuple):
     primal: float
 
 
-class MKLStep(NamedTuple):
-    """State of the optimisation at one iteration.
-
-    Attributes
-    ----------
-    objective : float
-        J at the weights.
-    duality_gap : float
-        Relative duality gap.
-    n_active : int
-        Number of kernels with non-zero weight.
-    n_svm : int
-        Number of times that the support vector machines were solved.
-    """
-
-    objective: float
-    duality_gap: float
-    n_active: int
-    n_svm: int
-
-
-def binary_problems(codes: IntArray, n_classes: int, strategy: str) -> list[BinaryProblem]:
-    """Divide classes into pairs ("ovo"), or one class against the rest ("ovr")."""
-    if n_classes > 2 and strategy == "ovr":
-        rows = np.arange(len(codes))
-        signs = [np.where(codes == c, 1.0, -1.0) for c in range(n_classes)]
-        return [BinaryProblem(rows, own, c, -1) for c, own in enumerate(signs)]
+def pair_problems(codes: IntArray, n_classes: int) -> list[BinaryProblem]:
+    """Return one problem per pair of classes."""
     problems, of_class = [], rows_by_class(codes, n_classes)
     for a, b in combinations(range(n_classes), 2):
         rows = np.sort(np.concatenate([of_class[a], of_class[b]]))
@@ -147,13 +122,11 @@ class Objective:
     n_jobs: int | None
     #: Tolerance of libsvm: initially its default, smaller when its error matters.
     tol: float = 1e-3
-    n_svm: int = 0
 
     def at(self, weights: FloatArray, K: FloatArray | None = None) -> Point:
         """Solve the support vector machines at `weights`, whose Gram matrix is K if given."""
         if K is None:
             K = combine(self.stack, weights * self.factors)
-        self.n_svm += 1
         coef = np.zeros((len(K), len(self.problems)))
         solved = map_chunks(lambda p: solve_svm(K, p, self.C, self.tol), self.problems, self.n_jobs)
         coefs, intercepts, duals, primals = zip(*solved, strict=True)
@@ -383,26 +356,15 @@ def corner_step(
     return None
 
 
-def _state(point: Point, cuts: CuttingPlanes, objective: Objective) -> MKLStep:
-    """Return the entry of the history for a point."""
-    gap = (point.primal - cuts.lower) / point.dual
-    return MKLStep(point.dual, gap, int(np.count_nonzero(point.weights)), objective.n_svm)
-
-
-def _is_slow(history: list[MKLStep]) -> bool:
-    """Return whether the last ten iterations reduced the gap by less than a tenth."""
-    if len(history) <= 10:
-        return False
-    decrease = history[-11].objective - history[-1].objective
-    return decrease < 0.1 * history[-1].duality_gap * history[-1].objective
-
-
 def simplemkl(
     objective: Objective, start: FloatArray, *, tol: float, max_iter: int, verbose: int = 0
-) -> tuple[Point, list[MKLStep]]:
-    """Minimise J over the simplex from `start`, until the relative duality gap is at most `tol`."""
+) -> tuple[Point, float, int]:
+    """Minimise J over the simplex from `start`, until the relative duality gap is at most `tol`.
+
+    Returns the solution, its duality gap and the number of iterations.
+    """
     use_cuts = False  # from the first point that Newton steps do not leave
-    history: list[MKLStep] = []
+    values: list[float] = []
     cuts = CuttingPlanes()
     with one_blas_thread(), warnings.catch_warnings():
         # The duality gap includes the error of a support vector machine that did not converge.
@@ -412,27 +374,29 @@ def simplemkl(
             Ka = objective.products(point)
             gradient = gradient_of(Ka, point.coef)
             own_bound = cuts.add(point, gradient)
-            history.append(_state(point, cuts, objective))
+            values.append(point.dual)
+            gap = point.primal - cuts.lower
             if verbose:
-                print_progress("simplemkl", f"{len(history) - 1}: {history[-1]}")
+                text = f"{len(values) - 1}: objective {point.dual:.6g}, gap {gap / point.dual:.2g}"
+                print_progress("simplemkl", text)
             # The multipliers at these weights give the bound, unless they are ambiguous.
             bound = cuts.lower if use_cuts else own_bound
-            if point.primal - bound <= tol * point.dual or len(history) > max_iter:
+            if point.primal - bound <= tol * point.dual or len(values) > max_iter:
                 break
             # The error of libsvm may use a tenth of the tolerated gap.
             error = (point.primal - point.dual) / point.dual
             if error > 0.1 * tol and objective.tighten(0.05 * tol / error):
                 point = objective.at(point.weights, point.K)
                 continue
-            use_cuts = use_cuts or _is_slow(history)
+            # Slow: the last ten iterations reduced the gap by less than a tenth.
+            use_cuts = use_cuts or (len(values) > 10 and values[-11] - values[-1] < 0.1 * gap)
             moved = None if use_cuts else newton_step(objective, point, gradient, Ka)
             if moved is None:
                 use_cuts = True
                 moved = corner_step(objective, point, cuts, point.primal - tol * point.dual)
             if moved is None:
-                history[-1] = _state(point, cuts, objective)
-                if history[-1].duality_gap <= tol or not objective.tighten():
+                if point.primal - cuts.lower <= tol * point.dual or not objective.tighten():
                     break
                 moved = objective.at(point.weights, point.K)
             point = moved
-    return point, history
+    return point, (point.primal - cuts.lower) / point.dual, len(values)
