@@ -367,7 +367,9 @@ class _Table:
     def _text(self, kind: str) -> Iterator[tuple[Any, int]]:
         """Read CSV or JSON lines."""
         with pa.TransformInputStream(self._open(kind), self.text) as stream:
-            head = whole_lines(stream.read(BLOCK_BYTES), BLOCK_BYTES)
+            # `read` does not free its bytes if the file is damaged.
+            data = stream.read_buffer(BLOCK_BYTES).to_pybytes()
+        head = whole_lines(data, BLOCK_BYTES)
         if not head:
             raise self.error("the file is empty.")
         if "\0" in head:
