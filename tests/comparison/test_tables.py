@@ -136,6 +136,8 @@ def test_a_column_that_names_the_subject_is_left_out_and_proposed_as_group(as_te
     grouped = compare_metrics(frame, target="sick", groups="subject", **QUICK)
     assert grouped.warnings == []
     assert grouped["standardized"].error > 0.3 > found["standardized"].error
+    frame.loc[7, "sick"] = not frame.loc[7, "sick"]  # a single wrong label
+    assert compare_metrics(frame, target="sick", **QUICK).feature_names == ("a", "b", "c")
     asked = TableEncoder(as_category=["subject"])
     assert compare_metrics(frame, target="sick", columns=asked, **QUICK).n_features > 20
 

@@ -188,12 +188,17 @@ def group_columns(X: Any, y: AnyArray, columns: list[dict[str, Any]]) -> list[st
             continue
         table = import_optional("pandas", "cli").crosstab(X[column["name"]].astype(str), y)
         sizes, counts = table.sum(axis=1).to_numpy(), table.to_numpy()
-        few = len(table) < max(MIN_GROUPS, 3 * len(shares))
-        if few or sizes[sizes > 1].sum() < 0.9 * len(y) or ((counts > 0).sum(axis=1) > 1).any():
+        if len(table) < max(MIN_GROUPS, 3 * len(shares)) or sizes[sizes > 1].sum() < 0.9 * len(y):
             continue
+        # A single wrong label does not make a subject a feature.
+        mixed = (sizes - counts.max(axis=1)).sum() > 0.01 * len(y)
         # Small groups can be of one class by chance.
         by_chance = np.log(np.power.outer(shares, sizes).sum(axis=0)).sum() > np.log(1e-6)
-        if not by_chance and not _is_threshold(column, table.index.to_numpy(), counts):
+        if (
+            not mixed
+            and not by_chance
+            and not _is_threshold(column, table.index.to_numpy(), counts)
+        ):
             found.append(column["name"])
     return found
 
