@@ -15,12 +15,14 @@ The samples are generated so that the effect is visible; the results pages show 
 
 import matplotlib.pyplot as plt
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import minmax_scale
 
 from genmetric import MetricKMeans
 from genmetric.datasets import load_dataset
+from genmetric.plot.palette import class_style
 
 rng = np.random.default_rng(0)
 truth = np.repeat([0, 1, 2], 150)
@@ -35,28 +37,33 @@ print(f"{model.n_iter_} iterations, stopped by {model.stopped_by_}")
 # %%
 # Before and after
 # ----------------
-# The crosses are the centres, in the space of the input. All points of the ellipse have the same
+# Colours and markers show the clusters found. Filled marks belong to the right cluster, outlined
+# ones to a wrong one. The plus signs are the centres. All points of the ellipse have the same
 # distance from its centre.
 
-colors = np.array(["#3b7dd8", "#d9730d", "#2e9e5b"])
 angle = np.linspace(0, 2 * np.pi, 100)
-fig, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharex=True, sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(9, 5.2), layout="constrained", sharex=True, sharey=True)
 pictures = {
-    "Truth": (truth, None, np.eye(2)),
     "k-means": (euclidean.labels_, euclidean.cluster_centers_, np.eye(2)),
     "MetricKMeans": (model.labels_, model.cluster_centers_, model.metric_),
 }
 for ax, (name, (labels, centers, metric)) in zip(axes, pictures.items(), strict=True):
-    # The same colour for the cluster that is most like a true one.
-    names = [np.bincount(labels[truth == c], minlength=3).argmax() for c in range(3)]
-    order = np.argsort(names) if len(set(names)) == 3 else np.arange(3)
-    ax.scatter(*X.T, s=12, c=colors[order[labels]], alpha=0.7, linewidths=0)
-    if centers is not None:
-        ax.scatter(*centers.T, s=120, marker="P", c="black", edgecolors="white")
-        ellipse = np.linalg.solve(np.linalg.cholesky(metric).T, [np.cos(angle), np.sin(angle)])
-        ax.plot(*(0.16 * ellipse + [[0.72], [-0.75]]), color="black", linewidth=1.5)
-        ax.set_xlabel(f"adjusted Rand index {adjusted_rand_score(truth, labels):.2f}")
-    ax.set(title=name, aspect="equal", xticks=[], yticks=[])
+    # Clusters are numbered arbitrarily; match them to the true ones, most samples first.
+    counts = np.array([np.bincount(labels[truth == c], minlength=3) for c in range(3)])
+    true, found = linear_sum_assignment(counts, maximize=True)
+    for cluster, c in zip(found, true, strict=True):
+        color, marker = class_style(c)
+        for right in (True, False):
+            rows = (labels == cluster) & ((truth == c) == right)
+            face = color if right else "none"
+            ax.plot(*X[rows].T, marker, ms=4.5, mfc=face, mec=color, alpha=0.8, mew=0.8)
+    ax.scatter(*centers.T, s=150, marker="P", c="black", edgecolors="white", zorder=3)
+    ellipse = np.linalg.solve(np.linalg.cholesky(metric).T, [np.cos(angle), np.sin(angle)])
+    ax.plot(*(0.1 * ellipse + [[0.72], [-0.75]]), color="black", linewidth=1.5)
+    score = adjusted_rand_score(truth, labels)
+    ax.set(xlabel="first feature", aspect="equal", xlim=(-1.08, 1.08), ylim=(-1.08, 1.08))
+    ax.set_title(f"{name}: adjusted Rand index {score:.2f}", loc="left", fontweight="bold")
+axes[0].set_ylabel("second feature")
 plt.show()
 
 # %%
@@ -74,3 +81,7 @@ for name in ("iris", "wine", "breast_cancer", "vehicle"):
     after = MetricKMeans(n, random_state=0).fit_predict(rows)
     scores = (adjusted_rand_score(classes, labels) for labels in (before, after))
     print(f"{name:<22}{next(scores):>8.2f}{next(scores):>14.2f}")
+
+# %%
+# ``MetricKMeans`` repairs clusters that are elongated and roughly found already. It does not find
+# classes that k-means misses.

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from genmetric import GaussianMixtureModel, GenerativeMetric
 from genmetric.plot import LocalMetricsDisplay
+from genmetric.plot.palette import COLORS, QUIET
 
 
 def draw(n_rows, n_noise, seed):
@@ -43,11 +44,13 @@ def class_model(n_components):
 # With one Gaussian per class the ellipses do not follow the curved classes. With several they do.
 
 X, y = draw(400, 0, seed=0)
-fig, axes = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
+names = np.array(["upper moon", "lower moon"])
+fig, axes = plt.subplots(1, 2, figsize=(10, 5.6), layout="constrained")
 for ax, n_components in zip(axes, (1, 3), strict=True):
     metric = GenerativeMetric(class_model=class_model(n_components)).fit(X, y)
-    LocalMetricsDisplay.from_estimator(metric, X, y, grid=13, ax=ax)
-    ax.set(title=f"Gaussians per class: {n_components}", xlabel="$x_1$", ylabel="$x_2$")
+    LocalMetricsDisplay.from_estimator(metric, X, names[y], grid=9, ax=ax)
+    ax.set(xlabel="first feature", ylabel="second feature")
+    ax.set_title(f"Gaussians per class: {n_components}")
 axes[0].get_legend().remove()
 plt.show()
 
@@ -68,12 +71,11 @@ for seed in range(5):
         model = KNeighborsClassifier(3).fit(space(train), y_train)
         errors[i, seed] = 100 * (1 - model.score(space(test), y_test))
 
-fig, ax = plt.subplots(figsize=(6.5, 3.6), layout="constrained")
+fig, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
 mean, noise = errors.mean(axis=1), errors.std(axis=1, ddof=1) / np.sqrt(5)
-ax.axhline(mean[0], color="0.5", linestyle="--", label="Euclidean")
-ax.errorbar(numbers, mean[1:], yerr=noise[1:], color="#3b7dd8", marker="o", label="learned metric")
-ax.set(xlabel="Gaussians per class", ylabel="error (%)", ylim=(0, None), xticks=numbers)
-ax.set_title("Half-moons among four features of noise")
+ax.axhline(mean[0], color=QUIET, linestyle="--", label="Euclidean")
+ax.errorbar(numbers, mean[1:], yerr=noise[1:], color=COLORS[0], marker="o", label="learned metric")
+ax.set(xlabel="Gaussians per class", ylabel="3-NN test error (%)", ylim=(0, None), xticks=numbers)
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
 plt.show()
@@ -81,5 +83,5 @@ plt.show()
 # %%
 # Without the noise a metric does not help here: with two features and this number of samples,
 # neighbours are near under any distance. One Gaussian per class even increases the error: over 20
-# draws of 60 training samples it was 2.8 per cent with the Euclidean metric, 3.9 with one Gaussian
+# draws of 60 training samples it was 2.8 % with the Euclidean metric, 3.9 with one Gaussian
 # per class and 2.7 with three. Use cross-validation to find out whether a class model fits.

@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from genmetric import EnergyClassifier, GenerativeMetric
 from genmetric.datasets import load_dataset
+from genmetric.plot.palette import COLORS, QUIET
 
 # %%
 # Error against the margin
@@ -27,18 +28,18 @@ from genmetric.datasets import load_dataset
 
 scales = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
 n_splits = 5
-colors = {"Euclidean": "0.5", "GenerativeMetric": "#3b7dd8"}
+styles = {"Euclidean": (QUIET, "s"), "GenerativeMetric": (COLORS[0], "o")}
 
-fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(9, 5), layout="constrained")
 for ax, (name, n_train) in zip(axes, (("vehicle", 500), ("letter", 2000)), strict=True):
     X, y = load_dataset(name, return_X_y=True)
     splits = StratifiedShuffleSplit(n_splits, train_size=n_train, test_size=340, random_state=0)
-    energies = {space: np.empty((len(scales), n_splits)) for space in colors}
-    votes = {space: np.empty(n_splits) for space in colors}
+    energies = {space: np.empty((len(scales), n_splits)) for space in styles}
+    votes = {space: np.empty(n_splits) for space in styles}
     for r, (train, test) in enumerate(splits.split(X, y)):
         scaler = StandardScaler().fit(X[train])
         rows = scaler.transform(X[train]), scaler.transform(X[test])
-        for space in colors:
+        for space in styles:
             if space != "Euclidean":
                 metric = GenerativeMetric(shrinkage=None).fit(rows[0], y[train])
                 rows = tuple(metric.transform(part) for part in rows)
@@ -49,17 +50,19 @@ for ax, (name, n_train) in zip(axes, (("vehicle", 500), ("letter", 2000)), stric
                     rows[0], y[train]
                 )
                 energies[space][i, r] = 1 - model.score(rows[1], y[test])
-    for space, color in colors.items():
+    for space, (color, marker) in styles.items():
         values = 100 * energies[space]
         noise = values.std(axis=1, ddof=1) / np.sqrt(n_splits)
-        ax.errorbar(scales, values.mean(axis=1), yerr=noise, color=color, marker="o", ms=4,
+        ax.errorbar(scales, values.mean(axis=1), yerr=noise, color=color, marker=marker, ms=5,
                     label=f"{space}, energy")  # fmt: skip
         ax.axhline(100 * votes[space].mean(), color=color, ls="--", lw=1, label=f"{space}, votes")
-    ax.set(xscale="log", xlabel="margin_scale", ylabel="error (%)", ylim=(0, None))
+    ax.set(xscale="log", xlabel="margin_scale", ylim=(0, None))
     ax.set_xticks(scales, labels=[f"{s:g}" for s in scales])
-    ax.set_title(f"{name}, {n_train} training samples")
+    ax.set_title(f"{name}, {n_train} training samples", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
-axes[1].legend(frameon=False)
+axes[0].set_ylabel("test error (%)")
+handles, names = axes[0].get_legend_handles_labels()
+fig.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
 plt.show()
 
 # %%

@@ -20,13 +20,21 @@ X, y = load_wine(return_X_y=True, as_frame=True)
 model = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X, y)
 
 # %%
-# Contributions and spectrum
-# --------------------------
+# Contributions
+# -------------
 # The shares sum to 100%. A share is negative if correlated features compensate for the feature.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
-FeatureWeightsDisplay.from_estimator(model, X, ax=left)
-SpectrumDisplay.from_estimator(model, X, ax=right)
+fig, ax = plt.subplots(figsize=(7, 5.2), layout="constrained")
+FeatureWeightsDisplay.from_estimator(model, X, ax=ax)
+plt.show()
+
+# %%
+# Spectrum
+# --------
+# The eigenvalues of the metric, for features of unit variance.
+
+fig, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+SpectrumDisplay.from_estimator(model, X, ax=ax)
 plt.show()
 
 # %%
@@ -35,8 +43,11 @@ plt.show()
 # A negative entry means that two features compensate for each other: wines that differ in both with
 # the same sign are nearer than the two differences suggest. For a positive entry they are farther.
 
-MetricHeatmapDisplay.from_estimator(model, X)
+fig, ax = plt.subplots(figsize=(9, 7.6), layout="constrained")
+MetricHeatmapDisplay.from_estimator(model, X, ax=ax)
+ax.tick_params(labelsize=11)
 plt.show()
 
 # %%
-# Contributions describe the *distance*. They are not importances of features for a classifier.
+# These figures describe the *distance*. They do not say which features a classifier needs: a
+# feature with a small share may still separate two classes.

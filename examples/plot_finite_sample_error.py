@@ -33,6 +33,7 @@ from scipy.spatial.transform import Rotation
 from genmetric import GenerativeMetric
 from genmetric.density import ClassGaussians
 from genmetric.geometry import asymptotic_error, finite_sample_error
+from genmetric.plot.palette import COLORS
 
 R = Rotation.from_euler("xyz", [30, 20, 40], degrees=True).as_matrix()
 axes = np.array([np.diag([0.08, 1.0, 3.0]), np.diag([0.12, 3.0, 1.0])])
@@ -101,13 +102,13 @@ for i, N in enumerate(sizes):
 # throughout, by at most a third of it.
 
 looks = {
-    "x": {"color": "#c44e52", "label": "in x (Euclidean)", "fmt": "o"},
-    "z": {"color": "#2a6f97", "label": "in z = Lx (GenerativeMetric)", "fmt": "s"},
+    "x": {"color": COLORS[1], "label": "in x (Euclidean)", "fmt": "o"},
+    "z": {"color": COLORS[0], "label": "in z = Lx (GenerativeMetric)", "fmt": "s"},
 }
 grid = np.geomspace(sizes[0], sizes[-1], 100)
 saving = (constant["x"] / constant["z"]) ** (D / 2)
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.8), layout="constrained")
 for space, look in looks.items():
     mean, noise = 100 * simulated[space].T
     theory = 100 * constant[space] * grid ** (-2 / D)
@@ -120,7 +121,7 @@ text = "infinitely many samples, any metric"
 left.text(sizes[0], 100 * limit - 0.15, text, va="top", color="0.3")
 left.plot([], [], color="0.3", linewidth=1.5, label="theory, to first order")
 left.legend(frameon=False)
-left.set(xscale="log", ylim=(100 * limit - 1, None), title="Error of the nearest neighbour (%)")
+left.set(xscale="log", ylim=(100 * limit - 1, None), ylabel="1-NN error (%)")
 
 # The same excess with fewer samples: a horizontal step from one line to the other.
 N_x = sizes[-3]
@@ -128,7 +129,7 @@ N_z, level = N_x / saving, 100 * constant["x"] * N_x ** (-2 / D)
 arrow = {"arrowstyle": "<->", "color": "0.3", "shrinkA": 0, "shrinkB": 0}
 right.annotate("", (N_z, level), (N_x, level), arrowprops=arrow)
 right.text(1.15 * N_x, level, f"{saving:.0f} times\nfewer samples", va="bottom", color="0.3")
-right.set(xscale="log", yscale="log", title="Excess over infinitely many samples (%)")
+right.set(xscale="log", yscale="log", ylabel="excess over infinitely many samples (% points)")
 right.yaxis.set_major_formatter("{x:g}")
 
 for ax in (left, right):
@@ -144,6 +145,7 @@ else:
 
 # %%
 # Both errors tend to the same limit at the same rate; the metric changes the constant. By the
-# theory, z needs about a fifth of the samples that x needs for the same error. (With
+# theory, z needs about a fifth of the samples that x needs for the same error. With
 # ``shrinkage="auto"`` the metric of a few dozen samples is nearer to the Euclidean one, and the
-# first blue points are higher.)
+# first blue points are higher. The metric does not help if the classes overlap so much that the
+# limit itself is the problem.

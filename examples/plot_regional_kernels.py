@@ -23,6 +23,7 @@ from sklearn.preprocessing import minmax_scale
 
 from genmetric import RegionalKernels, SimpleMKLClassifier
 from genmetric.datasets import load_vehicle
+from genmetric.plot.palette import COLORS, class_style
 
 rng = np.random.default_rng(2)
 
@@ -51,20 +52,26 @@ models = {
     "one metric": RegionalKernels(n_regions=1, random_state=0),
     "three regions": RegionalKernels(n_regions=3, random_state=0),
 }
-colors = ListedColormap(["#3b7dd8", "#d9730d", "#2e9e5b"])
+colors = ListedColormap(COLORS[:3])
+names = ("upper", "middle", "lower")
 low, high = X.min(axis=0) - 0.5, X.max(axis=0) + 0.5
 mesh = np.meshgrid(*np.linspace(low, high, 150).T)
 plane = np.column_stack([axis.ravel() for axis in mesh])
 
-fig, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained", sharey=True)
-for ax, (name, kernels) in zip(axes, models.items(), strict=True):
+fig, axes = plt.subplots(1, 3, figsize=(11, 5), layout="constrained", sharey=True)
+for ax, (title, kernels) in zip(axes, models.items(), strict=True):
     model = SimpleMKLClassifier(kernels, C=10).fit(X, y)
     ax.pcolormesh(*mesh, model.predict(plane).reshape(mesh[0].shape), cmap=colors, alpha=0.3)
-    ax.scatter(*X.T, c=y, cmap=colors, s=26, edgecolors="white", linewidths=0.6)
+    for c, name in enumerate(names):
+        color, marker = class_style(c)
+        ax.plot(*X[y == c].T, marker, color=color, ms=6, mec="white", mew=0.6, label=name)
     error = 100 * (1 - model.score(X_test, y_test))
     used = np.count_nonzero(model.weights_ > 1e-6)
-    ax.set(title=f"{name}: error {error:.1f} %", xticks=[], yticks=[])
-    ax.set_xlabel(f"{used} of {len(model.weights_)} kernels, duality gap {model.duality_gap_:.3f}")
+    ax.set_title(f"{title}\ntest error {error:.1f} %", loc="left", fontweight="bold")
+    ax.set_xlabel(f"first feature\n{used} of {len(model.weights_)} kernels used")
+axes[0].set_ylabel("second feature")
+handles, _ = axes[0].get_legend_handles_labels()
+fig.legend(handles, names, loc="outside lower center", ncols=3, frameon=False, title="class")
 plt.show()
 
 # %%
@@ -87,13 +94,14 @@ for name, n_regions in (("Euclidean kernels", 0), ("one metric", 1), ("five regi
 # -------------
 # Weights of the last model by region and bandwidth. Most are exactly zero. On vehicle a single
 # Euclidean Gaussian kernel, with its bandwidth tuned by validation, has about the same error as the
-# learned kernels: see :doc:`/results/nonlinear`.
+# learned kernels: see :doc:`/results/index`.
 
-fig, ax = plt.subplots(figsize=(7, 2.4), layout="constrained")
+fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 table = model.weights_.reshape(3, -1)
 image = ax.imshow(table, cmap="Blues", aspect="auto")
-fig.colorbar(image, ax=ax, label="weight")
+fig.colorbar(image, ax=ax, label="weight of the kernel")
 exponents = np.log2(model.kernels_.scales_).astype(int)
 ax.set_xticks(range(len(exponents)), labels=exponents)
-ax.set(xlabel=r"inverse bandwidth $\log_2 \tau$", ylabel="region", title="Kernel weights")
+ax.set_yticks(range(3), labels=("1", "2", "3"))
+ax.set(xlabel=r"inverse bandwidth $\log_2 \tau$", ylabel="region")
 plt.show()

@@ -20,7 +20,8 @@ first order exists.
 # %%
 # A Gaussian problem
 # ------------------
-# The unit balls of the local metrics are long in the directions that the first-order bias does not
+# Points of an ellipse have the same local distance from its centre. The ellipses are long in the
+# directions that the first-order bias does not
 # see: both gradients change little along them.
 
 import matplotlib.pyplot as plt
@@ -30,6 +31,7 @@ from matplotlib.patches import Ellipse
 from genmetric.density import JointDensity
 from genmetric.geometry import regression_local_metrics
 from genmetric.neighbors import kernel_regression
+from genmetric.plot.palette import COLORS
 
 covariance = np.array([[1.0, 0.6], [0.6, 1.5]])
 slope = np.array([1.0, -0.3])
@@ -85,24 +87,28 @@ exact = {
     ],
 }
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), constrained_layout=True)
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 5), layout="constrained")
 for center, metric in zip(grid, metrics, strict=True):
     eigenvalues, axes = np.linalg.eigh(metric)
     width, height = 0.32 / np.sqrt(np.maximum(eigenvalues, 0.2))
     angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
-    left.add_patch(Ellipse(center, width, height, angle=angle, fill=False, color="C0"))
+    left.add_patch(Ellipse(center, width, height, angle=angle, fill=False, color=COLORS[0]))
 edges = np.array([[-2.5, 2.5], [-2.5, 2.5]])
 targets = slope[0] * edges[0] + slope[1] * edges[1][:, None]
 left.contour(*edges, targets, levels=9, colors="0.8", linewidths=0.8, linestyles="solid")
-left.set(
-    xlim=(-2.5, 2.5), ylim=(-2.5, 2.5), aspect="equal", title="Unit balls of the local metrics"
-)
+left.set(xlim=(-2.5, 2.5), ylim=(-2.5, 2.5), aspect="equal", title="Local metrics")
 left.set(xlabel="feature 1 (grey lines: equal targets)", ylabel="feature 2")
-for (name, values), color in zip(simulated.items(), ("C3", "C0"), strict=True):
-    right.loglog(bandwidths, values, "o", color=color, label=f"{name}, simulated")
+for (name, values), color in zip(simulated.items(), COLORS[1::-1], strict=True):
+    right.loglog(
+        bandwidths,
+        values,
+        "o" if name == "Euclidean" else "s",
+        color=color,
+        label=f"{name}, simulated",
+    )
     right.loglog(bandwidths, exact[name], "-", color=color, label=f"{name}, exact")
 right.loglog(bandwidths, predicted, "--", color="0.3", label="Euclidean, first-order prediction")
-right.set(xlabel="bandwidth h", ylabel="mean squared bias", title="Bias of kernel regression")
+right.set(xlabel="bandwidth h", ylabel="mean squared bias of the prediction")
 right.set_xticks([0.15, 0.2, 0.3, 0.4, 0.6, 0.8])
 right.xaxis.set_major_formatter("{x:g}")
 right.xaxis.set_minor_formatter("")

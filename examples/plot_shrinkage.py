@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from genmetric import GenerativeMetric, GenerativeMetricCV
 from genmetric.datasets import load_dataset
+from genmetric.plot.palette import COLORS, MARKERS, QUIET
 
 methods = {
     "Euclidean": None,
@@ -54,25 +55,28 @@ def learning_curves(X, y):
 # The curves
 # ----------
 
-looks = ("0.55", "#d6455d", "#3b7dd8", "#2e9e5b", "black")
-fig, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+colors = (QUIET, *COLORS[1:4], COLORS[0])
+fig, axes = plt.subplots(1, 2, figsize=(9.5, 5.6), layout="constrained")
 for ax, name in zip(axes, ("breast_cancer", "vehicle"), strict=True):
     X, y = load_dataset(name, return_X_y=True)
     print(name)
     errors = learning_curves(StandardScaler().fit_transform(X), y)
-    for method, color, values in zip(methods, looks, errors, strict=True):
+    for method, color, marker, values in zip(methods, colors, MARKERS, errors, strict=False):
         noise = values.std(axis=1, ddof=1) / np.sqrt(n_splits)
         style = "--" if method == "GenerativeMetricCV" else "-"
         ax.errorbar(
-            sizes, values.mean(axis=1), yerr=noise, color=color, ls=style, marker="o", ms=4,
+            sizes, values.mean(axis=1), yerr=noise, color=color, ls=style, marker=marker, ms=5,
             label=method,
         )  # fmt: skip
-    ax.set(xscale="log", xlabel="training samples", title=f"{name}: error of 3 neighbours (%)")
+    ax.set(xscale="log", xlabel="training samples")
+    ax.set_title(name, loc="left", fontweight="bold")
     ax.set_xticks(sizes, labels=sizes)
     ax.set_xticks([], minor=True)
     ax.grid(alpha=0.25)
     ax.spines[["top", "right"]].set_visible(False)
-axes[0].legend(frameon=False)
+axes[0].set_ylabel("3-NN test error (%)")
+handles, names = axes[0].get_legend_handles_labels()
+fig.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
 plt.show()
 
 # %%

@@ -3,8 +3,9 @@ The resolvent solver against eigendecompositions
 ================================================
 
 The paper uses one eigendecomposition per sample, O(D³). ``solver="resolvent"`` sums the same local
-metrics in O(D²) per sample (see :doc:`/solver`). This example measures the time of both, and the
-error of the resolvent solver, for two classes and an increasing number of features on one thread.
+metrics in O(D²) per sample (see :doc:`/dev/solver`). This example measures the time of both, and
+the error of the resolvent solver, for two classes and an increasing number of features on one
+thread.
 """
 
 from time import perf_counter
@@ -13,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from genmetric import GenerativeMetric
+from genmetric.plot.palette import COLORS, MARKERS
 
 rng = np.random.default_rng(0)
 
@@ -48,17 +50,18 @@ for n_features in features:
         metrics.append(metric.metric_)
     differences.append(np.linalg.norm(metrics[1] - metrics[0]) / np.linalg.norm(metrics[0]))
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-for (solver, times), color in zip(seconds.items(), ("#d6455d", "#3b7dd8"), strict=True):
-    left.loglog(features, 1e6 * np.array(times) / n_rows, marker="o", color=color, label=solver)
+fig, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.8), layout="constrained")
+for (solver, times), color, marker in zip(seconds.items(), COLORS[1::-1], MARKERS, strict=False):
+    micro = 1e6 * np.array(times) / n_rows
+    left.loglog(features, micro, marker=marker, color=color, label=f'solver="{solver}"')
 for i in (2, 4, 5):
     ratio = seconds["dense"][i] / seconds["resolvent"][i]
     middle = 1e6 / n_rows * np.sqrt(seconds["dense"][i] * seconds["resolvent"][i])
     left.text(features[i], middle, f"{ratio:.0f}x", ha="center", va="center", color="0.3")
-left.set(title="Microseconds per sample", xlabel="features D")
+left.set(ylabel="fit time per sample (µs)", xlabel="features D")
 left.legend(frameon=False)
 right.loglog(features, differences, marker="o", color="black")
-right.set(title="Relative difference of the two metrics", xlabel="features D", ylim=(1e-9, 1e-3))
+right.set(ylabel="relative difference of the two metrics", xlabel="features D", ylim=(1e-9, 1e-3))
 for ax in (left, right):
     ax.set_xticks(features, labels=features)
     ax.set_xticks([], minor=True)
@@ -69,4 +72,4 @@ plt.show()
 # %%
 # ``solver="auto"``, the default, selects the faster of the two: dense for few features, few samples
 # or very many classes. With more than two classes ``class_tol`` sets which classes are neglected
-# (:doc:`/benchmarks`).
+# (:doc:`/results/index`).

@@ -30,6 +30,7 @@ from sklearn.preprocessing import minmax_scale
 
 from genmetric import GenerativeMetric
 from genmetric.datasets import load_vehicle
+from genmetric.plot.palette import COLORS, QUIET
 
 
 def three_averages(X, y):
@@ -70,9 +71,9 @@ for name, load in sets.items():
 # :math:`Q_i`, and their average is not the identity. The theorem does not say that a second fit in
 # the new space would change nothing. Nor is it stated for the default, ``normalization="trace"``.
 #
-# The picture has 150 generated samples in the plane, where all points of an ellipse have the same
-# distance from its centre; the average, in red, becomes a circle. On the right are the eigenvalues
-# of the averages on Vehicle, which has 18 features: all equal for the metrics carried to z, and not
+# The upper panels show 150 generated samples in the plane, where all points of an ellipse have the
+# same distance from its centre; the average, in black, becomes a circle. Below are the eigenvalues
+# of the averages on vehicle, which has 18 features: all equal for the metrics carried to z, and not
 # for those computed again, although they are much closer to it than in x.
 
 averages = [metrics.mean(axis=0) for metrics in (M, Q, R)]
@@ -90,7 +91,7 @@ X, y = np.vstack(parts), np.repeat([0, 1, 2], 50)
 M, Q, _, z = three_averages(X, y)
 
 circle = np.exp(1j * np.linspace(0, 2 * np.pi, 120)).view(float).reshape(-1, 2)
-colors = np.array(["#3b7dd8", "#d9730d", "#2a9d6f"])
+colors = np.array(COLORS[:3])
 
 
 def draw(ax, centre, metric, size, **style):
@@ -99,22 +100,23 @@ def draw(ax, centre, metric, size, **style):
     ax.plot(*(centre + size * circle @ (vectors / np.sqrt(values)).T).T, **style)
 
 
-fig, axes = plt.subplots(1, 3, figsize=(13, 4.6), layout="constrained")
+fig, panels = plt.subplot_mosaic("xz;ee", figsize=(9, 7.6), layout="constrained")
+axes = list(panels.values())
 for ax, title, samples, metrics in zip(axes, ("x", "z = Lx"), (X, z), (M, Q), strict=False):
     spread = samples.std()
     for sample, metric, color in zip(samples, metrics, colors[y], strict=True):
         draw(ax, sample, metric, 0.13 * spread, color=color, lw=0.8, alpha=0.6)
-    draw(ax, samples.mean(axis=0), metrics.mean(axis=0), 1.2 * spread, color="#c1121f", lw=3)
+    draw(ax, samples.mean(axis=0), metrics.mean(axis=0), 1.2 * spread, color="black", lw=3)
     ax.set(title=f"Local metrics in {title}", xticks=[], yticks=[])
     ax.set_aspect("equal", adjustable="datalim")
 
 names = ("in x", "carried to z (Theorem 1)", "computed again in z")
-for name, mean, color in zip(names, averages, ("0.5", "#c1121f", "#3b7dd8"), strict=True):
+for name, mean, color in zip(names, averages, (QUIET, "black", COLORS[0]), strict=True):
     values = np.linalg.eigvalsh(mean)[::-1]
     shares = values / values.mean()
     axes[2].semilogy(np.arange(1, 19), shares, "o-", ms=4, color=color, label=name)
 axes[2].legend(loc="lower left")
-axes[2].set(title="Vehicle: eigenvalues of the averages", xlabel="rank", ylabel="over their mean")
+axes[2].set(xlabel="rank", ylabel="eigenvalue over their mean, vehicle")
 axes[2].set_xticks([1, 6, 12, 18])
 
 if len(sys.argv) > 1:
