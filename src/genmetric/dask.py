@@ -27,17 +27,15 @@ from genmetric._validation import (
     ParameterRules,
     check_count,
     check_parameters,
-    codes_among,
     encode_classes,
     labelled_samples,
 )
 from genmetric.density import Coordinates
-from genmetric.density.statistics import fourth_moments
 from genmetric.geometry import MetricSum
 from genmetric.learners.embedding import EmbeddingAdapter, EmbeddingStatistics
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import fitted_samples
-from genmetric.learners.streaming import ClassStream
+from genmetric.learners.streaming import ClassStream, batch_fourth_moments
 
 __all__ = ["DaskEmbeddingAdapter", "DaskGenerativeMetric"]
 
@@ -372,15 +370,9 @@ class DaskGenerativeMetric(_DaskMetric):
 
         def fourth(means: FloatArray, coordinates: Coordinates) -> FloatArray:
             shared = (local, coordinates, means)
-            sums = _compute(*_map_blocks(_fourth, shared, x.blocks, labels.blocks))
-            moments, again = np.sum(sums, axis=0)
-            first = stream.seen_stats().count
-            if (again != first).any():
-                raise ValueError(
-                    f"The classes had {first.astype(int).tolist()} samples the first time and "
-                    f"{again.astype(int).tolist()} the second time. {SAME_DATA}"
-                )
-            return np.asarray(moments)
+            parts = _compute(*_map_blocks(_fourth, shared, x.blocks, labels.blocks))
+            moments: FloatArray = stream.add_fourth_moments(parts, SAME_DATA)
+            return moments
 
         def total() -> MetricSum:
             wanted = _wanted_rows(local, np.cumsum([0, *counts]))
@@ -419,10 +411,8 @@ def _fourth(shared: tuple[GenerativeMetric, Coordinates, FloatArray], X: Any, y:
     local, coordinates, means = shared
     if len(X) == len(y) == 0:
         return np.zeros((2, len(means)))
-    x, labels = labelled_samples(local, X, y, reset=False)
-    codes = codes_among(local.classes_, labels, "y", SAME_DATA)
-    counts = np.bincount(codes, minlength=len(means))
-    return np.stack([fourth_moments(x, codes, means, coordinates), counts])
+    samples = labelled_samples(local, X, y, reset=False)
+    return batch_fourth_moments(*samples, local.classes_, means, coordinates, SAME_DATA)
 
 
 def _wanted_rows(local: GenerativeMetric, starts: IntArray) -> list[IntArray | None]:

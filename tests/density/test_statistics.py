@@ -199,10 +199,3 @@ def test_threads_do_not_change_a_bit(rng, dtype, compute):
     x = (X.astype(float) - 2) / 4
     if compute is class_statistics:
         assert_same(one, class_statistics(x, codes, 3, sample_weight=weights), rtol=1e-9, atol=1e-6)
-
-
-def test_covariances_that_do_not_fit_in_memory():
-    X, codes = np.zeros((10, 10_000)), np.arange(10)
-    message = r"covariances of 10000000 classes of 10000 .* but only .*EmbeddingAdapter"
-    with pytest.raises(MemoryError, match=message):
-        class_statistics(X, codes, 10_000_000)

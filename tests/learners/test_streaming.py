@@ -173,6 +173,12 @@ def test_bad_batches():
     once = iter([(X[:400], Y[:400]), (X[400:], Y[400:])])
     with pytest.raises(ValueError, match="846 samples the first time and 0 the last"):
         GenerativeMetric().fit_batches(lambda: once)
+    changed = iter([Y, np.where(np.arange(846) == 0, Y[Y[0] != Y][0], Y), Y])
+    message = (
+        r"(?s)The classes had .* samples the first time and .* the second time\..*same samples"
+    )
+    with pytest.raises(ValueError, match=message):
+        GenerativeMetric(base="pooled").fit_batches(lambda: iter([(X, next(changed))]))
     with pytest.raises(ValueError, match="NaN") as found:
         GenerativeMetric().fit_batches(lambda: iter([(X, Y), (X * np.nan, Y)]))
     assert found.value.__notes__ == ["in batch 1 of make_batches()"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.base import BaseEstimator, clone
 from genmetric._parallel import check_memory, row_chunks
 from genmetric._typing import AnyArray, BoolArray, FloatArray, IntArray
 from genmetric._validation import Interval, RuleOrValue, rows_by_class, warn_user
-from genmetric.density.low_rank import CovarianceRule, LowRankGaussians, class_spectra
+from genmetric.density.low_rank import CovarianceRule, LowRankGaussians
 from genmetric.density.statistics import (
     ClassStatistics,
     Coordinates,
@@ -160,7 +161,7 @@ def covariance_rule(
         stand_in = own * pooled + isotropic * np.eye(n_features)
     floor = EIGENVALUE_FLOOR * variance / n_features
     terms = covariance_terms(moments, pooled, shrinkage, whitened=whitened)
-    return CovarianceRule(*terms, flat, stand_in, floor)
+    return *terms, flat, stand_in, floor
 
 
 def warn_floored(raised: IntArray, pooled: FloatArray) -> None:
@@ -256,7 +257,7 @@ def pooled_whitening(
     return whitened, stats.moved(coordinates, whitened)
 
 
-# Gaussians
+# Gaussians of all classes
 
 
 @dataclass(frozen=True)
@@ -288,18 +289,13 @@ class ClassGaussians:
         cls, means: FloatArray, covariances: FloatArray, floor: float = 0.0
     ) -> ClassGaussians:
         """Build Gaussians from moments; raise covariance eigenvalues below `floor` to it."""
-        if not (np.isfinite(means).all() and np.isfinite(covariances).all()):
-            raise ValueError(
-                "A class mean or covariance is not finite. Check X for numbers near the limits "
-                "of its type, and the covariance estimator if one was given."
-            )
         n_features = means.shape[1]
         variances, axes = np.linalg.eigh(covariances)
         variances = np.maximum(variances, floor)
         if not (variances > 0).all():
             raise ValueError(
                 "A class covariance is not positive definite. Use shrinkage, or a covariance "
-                "estimator with positive definite results."
+                "estimator with finite and positive definite results."
             )
         whiteners = axes / np.sqrt(variances)[:, None, :]
         log_scales = -0.5 * (n_features * np.log(2 * np.pi) + np.log(variances).sum(axis=1))
@@ -465,10 +461,27 @@ def fit_low_rank_gaussians(
     LowRankGaussians
         The class models.
     """
-    moments, means, scatter, spectra = class_spectra(
-        X, codes, n_classes, coordinates, sample_weight
-    )
-    pooled = scatter / moments[0].sum()
+    moments, means = np.zeros((4, n_classes)), np.zeros((n_classes, X.shape[1]))
+    order = np.argsort(codes, kind="stable")
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight[order]
+    E = coordinates.apply(X[order])
+    edges = np.searchsorted(codes[order], np.arange(n_classes + 1))
+    spectra: list[tuple[FloatArray, FloatArray]] = []
+    for c, (start, stop) in enumerate(pairwise(edges)):
+        e, w = E[start:stop], weight[start:stop]
+        for _ in range(2):  # the second step removes the mean that rounding leaves
+            shift = w @ e / w.sum()
+            means[c] += shift
+            e -= shift
+        fourth = w @ np.einsum("ij,ij->i", e, e) ** 2
+        e *= np.sqrt(w)[:, None]
+        if len(e) > X.shape[1]:  # the triangular factor has the same singular values and axes
+            e = np.asarray(np.linalg.qr(e, mode="r"))
+        _, singular, axes = np.linalg.svd(e, full_matrices=False)
+        variances = singular**2 / w.sum()
+        moments[:, c] = w.sum(), variances.sum(), variances @ variances, fourth
+        spectra.append((variances, axes))
+    pooled = E.T @ E / weight.sum()
     rule = covariance_rule(moments, means, pooled, shrinkage, whitened=whitened, classes=classes)
     gaussians, raised = LowRankGaussians.from_spectra(means, spectra, rule)
     warn_floored(raised, pooled)
@@ -534,6 +547,10 @@ def estimate_covariances(
     return covariances
 
 
+#: The Gaussians of all classes, in either form.
+Gaussians: TypeAlias = ClassGaussians | LowRankGaussians
+
+
 def fit_class_gaussians(
     x: AnyArray,
     codes: IntArray,
@@ -545,12 +562,17 @@ def fit_class_gaussians(
     covariance_estimator: Any = None,
     allow_low_rank: bool = False,
     n_jobs: int | None = None,
-) -> tuple[Coordinates, ClassStatistics, ClassGaussians | LowRankGaussians]:
+) -> tuple[Coordinates, ClassStatistics, Gaussians]:
     """Fit one Gaussian per class to samples in memory.
 
     Returns the coordinates of the Gaussians, in which the base is the identity, the class
     statistics there, and the Gaussians.
     """
+    if covariance_estimator is not None and shrinkage not in (None, "auto"):
+        raise ValueError(
+            f"shrinkage={shrinkage!r} and covariance_estimator={covariance_estimator!r} both "
+            'define the covariance. Leave shrinkage at "auto" to use the estimator.'
+        )
     coordinates, n_classes, whitened = Coordinates.of(x), len(classes), base == "pooled"
     small = allow_low_rank and saves_memory(np.bincount(codes), x.shape[1])
     low_rank = small and covariance_estimator is None and shrinkage not in (None, 0)

@@ -36,13 +36,6 @@ class KernelSums(NamedTuple):
     variance: FloatArray
 
 
-class RateFit(NamedTuple):
-    """The rate 1/sigma² with the largest likelihood, and the kernel sums of the points at it."""
-
-    rate: float
-    sums: KernelSums
-
-
 def kernel_sums(
     points: FloatArray,
     references: FloatArray,
@@ -120,7 +113,7 @@ def fit_rate(
     own: IntArray | None,
     start: float | None = None,
     n_jobs: int | None = None,
-) -> RateFit:
+) -> tuple[float, KernelSums]:
     r"""Find the bandwidth that maximises the likelihood of points under the kernels of references.
 
     With :math:`t = \log\rho` the log-likelihood is, up to a constant,
@@ -149,8 +142,10 @@ def fit_rate(
 
     Returns
     -------
-    RateFit
-        The rate and the sums.
+    rate : float
+        The rate 1/sigma² with the largest likelihood.
+    sums : KernelSums
+        The sums of the points at it.
     """
     # A constant feature has no density: it would only narrow the kernels.
     half = max(int(np.count_nonzero(np.ptp(references, axis=0))), 1) / 2
@@ -173,14 +168,14 @@ def fit_rate(
         for step in ((mean - half) / bend, cautious) if bend < 0 else (cautious,):
             moved = min(t + float(np.clip(step, -2, 2)), narrowest)
             if abs(moved - t) <= 1e-4:
-                return RateFit(float(np.exp(t)), sums)
+                return float(np.exp(t)), sums
             value, found = look(moved)
             if value > best:
                 break
         else:
             break
         best, sums, t = value, found, moved
-    return RateFit(float(np.exp(t)), sums)
+    return float(np.exp(t)), sums
 
 
 def _first_look(references: FloatArray, weights: FloatArray, half: float) -> float:

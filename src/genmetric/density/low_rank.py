@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
-from genmetric._typing import AnyArray, BoolArray, FloatArray, IntArray
-from genmetric.density.statistics import Coordinates
+from genmetric._typing import BoolArray, FloatArray, IntArray
 
-
-class CovarianceRule(NamedTuple):
-    """What class covariances are made of; see `covariance_rule` in :mod:`.gaussian`."""
-
-    own: FloatArray
-    isotropic: FloatArray
-    flat: BoolArray
-    stand_in: FloatArray
-    floor: float
+#: What class covariances are made of; see `covariance_rule` in :mod:`.gaussian`.
+CovarianceRule: TypeAlias = tuple[FloatArray, FloatArray, BoolArray, FloatArray, float]
 
 
 @dataclass(frozen=True)
@@ -54,13 +45,13 @@ class LowRankGaussians:
         The products :math:`K_c \mu_c` of blocks that belong to one class.
     """
 
-    means: AnyArray
-    axes: AnyArray
+    means: FloatArray
+    axes: FloatArray
     starts: IntArray
     blocks: IntArray
-    isotropic: AnyArray
-    log_scales: AnyArray
-    offsets: AnyArray
+    isotropic: FloatArray
+    log_scales: FloatArray
+    offsets: FloatArray
 
     @classmethod
     def from_spectra(
@@ -114,18 +105,10 @@ class LowRankGaussians:
         block = self.blocks[c]
         return self.axes[self.starts[block] : self.starts[block + 1]]
 
-    def in_single_precision(self) -> LowRankGaussians:
-        """Return the same models in float32, to find the leading classes of a sample."""
-        arrays = vars(self).values()
-        return LowRankGaussians(
-            *(a.astype(np.float32) if a.dtype.kind == "f" else a for a in arrays)
-        )
-
-    def log_density(self, X: AnyArray) -> AnyArray:
+    def log_density(self, X: FloatArray) -> FloatArray:
         r"""Return the log-density of each class at each sample, shape (n_samples, n_classes).
 
         With :math:`e = x - \mu_c` the exponent is :math:`-\frac{1}{2\alpha_c}(|e|^2 - |K_c e|^2)`.
-        The result has the precision of the models.
         """
         shared = self.blocks == len(self.starts) - 2
         square = np.einsum("ij,ij->i", self.means, self.means) - 2 * (X @ self.means.T)
@@ -147,19 +130,6 @@ class LowRankGaussians:
         square /= -2 * self.isotropic
         square += self.log_scales
         return np.asarray(square)
-
-    def pair_log_density(self, X: FloatArray, samples: IntArray, classes: IntArray) -> FloatArray:
-        """Return the log-densities of pairs of a sample and a class, shape (n_pairs,)."""
-        e = X[samples] - self.means[classes]
-        square = np.einsum("ij,ij->i", e, e)
-        ranks = self.ranks[classes]
-        pair = np.repeat(np.arange(len(classes)), ranks)
-        first = np.repeat(self.starts[self.blocks[classes]], ranks)
-        within = np.arange(len(pair)) - np.repeat(np.cumsum(ranks) - ranks, ranks)
-        along = np.einsum("ij,ij->i", self.axes[first + within], e[pair])
-        square -= np.bincount(pair, along**2, minlength=len(classes))
-        scale = self.isotropic[classes]
-        return np.asarray(self.log_scales[classes] - 0.5 * np.maximum(square, 0.0) / scale)
 
     def weighted_curvature(self, X: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the sum over classes of w_c G_c, shape (n_samples, n_features, n_features).
@@ -195,41 +165,6 @@ class LowRankGaussians:
             out[c] = np.eye(n_features) + (K / (1 - square)[:, None]).T @ K
             out[c] *= self.isotropic[c]
         return out
-
-
-def class_spectra(
-    X: AnyArray,
-    codes: IntArray,
-    n_classes: int,
-    coordinates: Coordinates,
-    sample_weight: FloatArray | None,
-) -> tuple[FloatArray, FloatArray, FloatArray, list[tuple[FloatArray, FloatArray]]]:
-    """Return moments and means of the classes, the pooled scatter, and variances with their axes.
-
-    The moments are those of :attr:`ClassStatistics.moments`.
-    """
-    n_features = X.shape[1]
-    moments, means = np.zeros((4, n_classes)), np.zeros((n_classes, n_features))
-    order = np.argsort(codes, kind="stable")
-    weight = np.ones(len(X)) if sample_weight is None else sample_weight[order]
-    E = coordinates.apply(X[order])
-    edges = np.searchsorted(codes[order], np.arange(n_classes + 1))
-    spectra: list[tuple[FloatArray, FloatArray]] = []
-    for c, (start, stop) in enumerate(pairwise(edges)):
-        e, w = E[start:stop], weight[start:stop]
-        for _ in range(2):  # the second step removes the mean that rounding leaves
-            shift = w @ e / w.sum()
-            means[c] += shift
-            e -= shift
-        fourth = w @ np.einsum("ij,ij->i", e, e) ** 2
-        e *= np.sqrt(w)[:, None]
-        if len(e) > n_features:  # the triangular factor has the same singular values and axes
-            e = np.asarray(np.linalg.qr(e, mode="r"))
-        _, singular, axes = np.linalg.svd(e, full_matrices=False)
-        variances = singular**2 / w.sum()
-        moments[:, c] = w.sum(), variances.sum(), variances @ variances, fourth
-        spectra.append((variances, axes))
-    return moments, means, E.T @ E, spectra
 
 
 def _scaled_axes(

@@ -27,11 +27,13 @@ from genmetric._validation import (
 from genmetric.density.gaussian import (
     SHRINKAGE_RULES,
     ClassGaussians,
+    Gaussians,
     covariance_terms,
     fit_class_gaussians,
     fit_weighted,
 )
-from genmetric.density.statistics import Coordinates, class_statistics
+from genmetric.density.low_rank import LowRankGaussians
+from genmetric.density.statistics import ClassStatistics, Coordinates, class_statistics
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,6 @@ class GaussianDensity:
 
     gaussians: ClassGaussians
     log_weights: FloatArray
-
-    @classmethod
-    def of_class(cls, gaussians: ClassGaussians, c: int) -> GaussianDensity:
-        """Return the Gaussian of class `c`."""
-        return cls(ClassGaussians(*(a[c : c + 1] for a in vars(gaussians).values())), np.zeros(1))
 
     def log_joint(self, X: FloatArray) -> FloatArray:
         """Return the logarithm of each weighted component, shape (n_samples, n_components)."""
@@ -214,7 +211,7 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
         self : GaussianModel
             The fitted model.
         """
-        self._check_parameters()
+        check_parameters(self)
         refuse_lazy(X)
         x = validate_data(self, X, dtype=np.float64)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
@@ -228,16 +225,6 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
         self.mean_ = coordinates.restore(gaussians.means[0])
         self.covariance_ = coordinates.restore_covariances(gaussians.covariances[0])
         return self
-
-    def _check_parameters(self) -> None:
-        """Raise if a parameter is not valid, or if two of them define the covariance."""
-        check_parameters(self)
-        if self.covariance_estimator is not None and self.shrinkage not in (None, "auto"):
-            raise ValueError(
-                f"shrinkage={self.shrinkage!r} and covariance_estimator="
-                f"{self.covariance_estimator!r} both define the covariance. Leave shrinkage at "
-                '"auto" to use the estimator.'
-            )
 
 
 def _seed_components(
@@ -306,55 +293,6 @@ def _maximize(
     covariances += reg_covar * np.eye(X.shape[1])
     gaussians = ClassGaussians.from_moments(means, covariances, floor=reg_covar)
     return GaussianDensity(gaussians, np.log(count / count.sum()))
-
-
-@np.errstate(under="ignore")
-def fit_mixture(
-    X: FloatArray,
-    weights: FloatArray,
-    n_components: int,
-    pooling: float | None,
-    reg_covar: float,
-    max_iter: int,
-    tol: float,
-    rng: np.random.RandomState,
-) -> tuple[GaussianDensity, float]:
-    """Fit a mixture by EM from one start; return it and the log-likelihood of the samples.
-
-    `X` is in coordinates in which the mean variance of a feature is about one. The prior is the
-    Ledoit-Wolf covariance of all samples divided by K^(2/D), the size of a part if their volume is
-    split into K equal parts. The other parameters are those of :class:`GaussianMixtureModel`.
-    """
-    n_features = X.shape[1]
-    whole = class_statistics(X, np.zeros(len(X), np.intp), 1, sample_weight=weights)
-    covariance = whole.pooled_covariance
-    own, isotropic = covariance_terms(whole.moments, covariance, "auto")
-    prior = own * covariance + isotropic * np.eye(n_features)
-    prior /= n_components ** (2 / n_features)
-    prior_rows = n_features + 2.0 if pooling is None else pooling
-    assigned = _seed_components(X, weights, n_components, rng)
-    shares = weights[:, None] * (assigned[:, None] == np.arange(n_components))
-    last = -np.inf
-    for _ in range(max_iter):
-        density = _maximize(X, shares, prior, prior_rows, reg_covar)
-        joint = density.log_joint(X)
-        evidence = logsumexp(joint, axis=1, keepdims=True)
-        log_likelihood = float(weights @ evidence[:, 0])
-        if log_likelihood - last <= tol * weights.sum():
-            break
-        last = log_likelihood
-        shares = weights[:, None] * np.exp(joint - evidence)
-    return density, log_likelihood
-
-
-def _information(density: GaussianDensity, log_likelihood: float, n_rows: float) -> float:
-    r"""Return the Bayesian information criterion :math:`-2 \log L + p \log n`.
-
-    With K components and D features, :math:`p = K - 1 + KD + KD(D+1)/2`.
-    """
-    n_components, n_features = density.gaussians.means.shape
-    n_free = n_components * (1 + n_features + n_features * (n_features + 1) / 2) - 1
-    return float(n_free * np.log(max(n_rows, 2.0)) - 2 * log_likelihood)
 
 
 class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
@@ -486,32 +424,61 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
             weight = check_weights(sample_weight, len(x))
             x, weight = x[weight > 0], weight[weight > 0]
         coordinates = Coordinates.of(x)
-        inside = coordinates.apply(x)
-        rng = check_random_state(self.random_state)
-        n_distinct = len(np.unique(inside, axis=0))
-
-        def best_of(n_components: int) -> tuple[GaussianDensity, float]:
-            options = self.pooling, self.reg_covar, self.max_iter, self.tol, rng
+        inside, rng = coordinates.apply(x), check_random_state(self.random_state)
+        n_rows, n_features, n_distinct = weight.sum(), x.shape[1], len(np.unique(inside, axis=0))
+        by_bic = self.n_components == "bic"
+        tried = range(1, self.max_components + 1) if by_bic else [self.n_components]
+        densities, bic = [], []
+        for n_components in np.unique(np.minimum(tried, n_distinct)).tolist():
             starts = [
-                fit_mixture(inside, weight, n_components, *options) for _ in range(self.n_init)
+                self._fit_start(inside, weight, n_components, rng) for _ in range(self.n_init)
             ]
-            return max(starts, key=lambda start: start[1])
-
+            density, log_likelihood = max(starts, key=lambda start: start[1])
+            n_free = len(density.log_weights) * (1 + n_features * (n_features + 3) / 2) - 1
+            densities.append(density)
+            bic.append(n_free * np.log(max(n_rows, 2.0)) - 2 * log_likelihood)
+        density = densities[int(np.argmin(bic))]
         self.__dict__.pop("bic_", None)
-        if isinstance(self.n_components, str):
-            tried = [best_of(k + 1) for k in range(min(self.max_components, n_distinct))]
-            self.bic_ = np.array([_information(*found, weight.sum()) for found in tried])
+        if by_bic:
             # The likelihood of samples in input space, not of those in these coordinates.
-            self.bic_ += 2 * weight.sum() * x.shape[1] * np.log(coordinates.scale)
-            density, _ = tried[int(self.bic_.argmin())]
-        else:
-            density, _ = best_of(min(self.n_components, n_distinct))
+            self.bic_ = np.array(bic) + 2 * n_rows * n_features * np.log(coordinates.scale)
         self._coordinates, self._density = coordinates, density
         self.mixing_weights_ = np.exp(density.log_weights)
         self.n_components_ = len(self.mixing_weights_)
         self.means_ = coordinates.restore(density.gaussians.means)
         self.covariances_ = coordinates.restore_covariances(density.gaussians.covariances)
         return self
+
+    @np.errstate(under="ignore")
+    def _fit_start(
+        self, X: FloatArray, weights: FloatArray, n_components: int, rng: np.random.RandomState
+    ) -> tuple[GaussianDensity, float]:
+        """Run EM from one start; return the mixture and the log-likelihood of the samples.
+
+        `X` is in coordinates in which the mean variance of a feature is about one. The prior is the
+        Ledoit-Wolf covariance of all samples divided by K^(2/D), the size of a part if their volume
+        is split into K equal parts.
+        """
+        n_features = X.shape[1]
+        whole = class_statistics(X, np.zeros(len(X), np.intp), 1, sample_weight=weights)
+        covariance = whole.pooled_covariance
+        own, isotropic = covariance_terms(whole.moments, covariance, "auto")
+        prior = own * covariance + isotropic * np.eye(n_features)
+        prior /= n_components ** (2 / n_features)
+        prior_rows = n_features + 2.0 if self.pooling is None else self.pooling
+        assigned = _seed_components(X, weights, n_components, rng)
+        shares = weights[:, None] * (assigned[:, None] == np.arange(n_components))
+        last = -np.inf
+        for _ in range(self.max_iter):
+            density = _maximize(X, shares, prior, prior_rows, self.reg_covar)
+            joint = density.log_joint(X)
+            evidence = logsumexp(joint, axis=1, keepdims=True)
+            log_likelihood = float(weights @ evidence[:, 0])
+            if log_likelihood - last <= self.tol * weights.sum():
+                break
+            last = log_likelihood
+            shares = weights[:, None] * np.exp(joint - evidence)
+        return density, log_likelihood
 
 
 # Models of every class
@@ -599,7 +566,8 @@ def fit_class_models(
     for c, rows in enumerate(rows_by_class(codes, gaussians.n_classes)):
         x = X[rows]
         if (x == x[0]).all():
-            fitted.append(GaussianDensity.of_class(gaussians, c))
+            only = ClassGaussians(*(values[[c]] for values in vars(gaussians).values()))
+            fitted.append(GaussianDensity(only, np.zeros(1)))
             continue
         try:
             own = clone(class_model, safe=False)  # a plain object is copied
@@ -612,6 +580,51 @@ def fit_class_models(
             error.add_note(f"while fitting class_model={class_model!r} on class {name!r}")
             raise
     return SeparateModels(fitted)
+
+
+def gaussian_options(shrinkage: Any, class_model: Any) -> dict[str, Any]:
+    """Return how the class Gaussians are fitted: as a GaussianModel says, if one is given."""
+    if isinstance(class_model, GaussianModel):
+        check_parameters(class_model)
+        return class_model.get_params(deep=False)  # type: ignore[no-any-return]
+    return {"shrinkage": "auto" if class_model else shrinkage, "covariance_estimator": None}
+
+
+def fit_models(
+    x: AnyArray,
+    codes: IntArray,
+    classes: AnyArray,
+    weight: FloatArray | None = None,
+    *,
+    class_model: Any,
+    shrinkage: Any,
+    rng: np.random.RandomState,
+    allow_low_rank: bool = False,
+    **options: Any,
+) -> tuple[
+    Coordinates, ClassStatistics, Gaussians, ClassGaussians | LowRankGaussians | SeparateModels
+]:
+    """Fit the class models of samples in memory.
+
+    Returns the coordinates of the models, the class statistics there, one Gaussian per class, and
+    the class models, which are these Gaussians unless `class_model` is of another kind. Options are
+    those of :func:`fit_class_gaussians`.
+    """
+    by_gaussians = isinstance(class_model, GaussianModel | None)
+    coordinates, stats, gaussians = fit_class_gaussians(
+        *(x, codes, classes, weight),
+        allow_low_rank=allow_low_rank and by_gaussians,
+        **options | gaussian_options(shrinkage, class_model),
+    )
+    if by_gaussians or isinstance(gaussians, LowRankGaussians):
+        return coordinates, stats, gaussians, gaussians
+    models = fit_class_models(
+        *(class_model, coordinates.apply(x), codes, gaussians),
+        sample_weight=weight,
+        classes=classes,
+        rng=rng,
+    )
+    return coordinates, stats, gaussians, models
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from functools import reduce
 import numpy as np
 from scipy.sparse import csr_array
 
-from genmetric._parallel import check_memory, map_chunks, row_chunks
+from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric._validation import rows_by_class
 
@@ -343,14 +343,6 @@ def class_statistics(
     """
     n_features = X.shape[1]
     inside = Coordinates(np.zeros(n_features), 1.0) if coordinates is None else coordinates
-    n_bytes = 24 * n_classes * n_features**2  # scatters, covariances and their eigenvectors
-    if n_bytes > 2**28:
-        check_memory(
-            n_bytes,
-            f"The covariances of {n_classes} classes of {n_features} features",
-            "Use fewer classes or features (PCA), or genmetric.EmbeddingAdapter, which has one "
-            "covariance for all classes.",
-        )
 
     def of_chunk(rows: slice) -> ClassStatistics:
         x, some = inside.apply(X[rows]), codes[rows]

@@ -19,27 +19,18 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from genmetric._parallel import map_chunks, row_chunks
+from genmetric._parallel import CHUNK_BYTES, map_chunks, row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.density import Coordinates, LowRankGaussians
 from genmetric.geometry.local import (
     MetricSum,
     Normalization,
-    curvature_weights,
     dense_bytes_per_row,
     phi_weights,
     rounding_level,
     sign_rule,
     sum_of_samples,
 )
-
-#: Bytes of one chunk of log-densities: long products are faster.
-SCREEN_BYTES = 96 * 2**20
-
-#: All classes that are not candidates have together at most exp(-SLACK) times the tolerance of the
-#: largest weight. Samples whose two leading log-densities differ by less than the gap are compared
-#: with all classes.
-SLACK, MIN_GAP = 10.0, 1e-2
 
 
 def sparse_weights(weights: FloatArray, tol: float) -> Any:
@@ -59,92 +50,6 @@ def sparse_weights(weights: FloatArray, tol: float) -> Any:
     kept[every, smaller] = -kept.sum(axis=1)
     starts = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
     return csr_array((kept[keep], np.nonzero(keep)[1], starts), weights.shape)
-
-
-def candidate_weights(
-    models: LowRankGaussians,
-    single: LowRankGaussians,
-    X: FloatArray,
-    tol: float,
-    log_priors: FloatArray | None = None,
-) -> Any:
-    r"""Find the classes that matter at each sample from log-densities in float32.
-
-    `single` are the models in float32. The candidates are evaluated again in float64. In the
-    notation of :func:`~genmetric.geometry.curvature_weights` the largest weight is at least
-    :math:`\delta_{(2)} = 1 - p_{(2)}/p_{(1)}`, which is small if the two leading densities nearly
-    agree. With C classes, those that are not candidates have
-
-    .. math:: p_c \le \varepsilon\,\delta_{(2)}\,p_{(2)} / C, \qquad
-              \varepsilon = \mathrm{tol}\,e^{-10},
-
-    so that leaving them out changes a weight :math:`w` of :func:`sparse_weights` of all classes by
-    at most about :math:`\varepsilon\,(2 + |w|)`.
-    """
-    rough = single.log_density(X.astype(np.float32))
-    # A product of length D in float32 has a relative error of about sqrt(D)·eps.
-    farthest = np.sqrt(np.einsum("ij,ij->i", models.means, models.means).max())
-    reach = np.sqrt(np.einsum("ij,ij->i", X, X)) + farthest
-    unit = 4 * np.sqrt(X.shape[1]) * float(np.finfo(np.float32).eps)
-    error = unit * reach**2 / float(models.isotropic.min())
-    if log_priors is not None:
-        rough += log_priors.astype(np.float32)
-    every = np.arange(len(X))
-    first = rough.argmax(axis=1)
-    top = rough[every, first].copy()
-    rough[every, first] = -np.inf
-    second = rough.max(axis=1)
-    rough[every, first] = top
-    gap = np.asarray(top - second - 2 * error, float)  # a lower bound
-    delta = -np.expm1(-np.maximum(gap, MIN_GAP))
-    level = second - (SLACK + np.log(models.n_classes) - np.log(tol * delta) + 2 * error)
-    candidate = rough >= level[:, None]
-    # Close to a tie of the two leading classes the weights of all others matter.
-    candidate[(gap < MIN_GAP) | ~np.isfinite(second)] = True
-    # One-dimensional search: np.nonzero of a matrix is several times slower.
-    samples, classes = np.divmod(np.flatnonzero(candidate), models.n_classes)
-    counts = candidate.sum(axis=1)
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    log_joint = np.empty(len(classes))
-    per_pair = 8 * X.shape[1] * (int(models.ranks.max(initial=0)) + 2)
-    for part in row_chunks(len(classes), per_pair, budget=SCREEN_BYTES):
-        log_joint[part] = models.pair_log_density(X, samples[part], classes[part])
-    if log_priors is not None:
-        log_joint += log_priors[classes]
-    # Missing candidates of a sample have a density, and so a weight, of zero.
-    place = np.arange(len(classes)) - starts[samples]
-    lowest = np.minimum.reduceat(log_joint, starts[:-1])
-    padding = lowest - 1e4 - 1e-3 * np.abs(lowest)  # far below even if the candidates are far apart
-    padded = np.repeat(padding[:, None], counts.max(), 1)
-    padded[samples, place] = log_joint
-    kept = sparse_weights(curvature_weights(padded), tol)
-    owner = np.repeat(every, np.diff(kept.indptr))
-    found = classes[starts[owner] + kept.indices]
-    return csr_array((kept.data, found, kept.indptr), (len(X), models.n_classes))
-
-
-def _leading_weights(
-    models: LowRankGaussians,
-    X: AnyArray,
-    coordinates: Coordinates,
-    tol: float,
-    log_priors: FloatArray | None,
-    n_jobs: int | None,
-) -> Any:
-    """Find the classes that matter at each sample, chunk by chunk; see `sparse_weights`."""
-    single = models.in_single_precision() if tol > 0 and models.n_classes > 2 else None
-
-    def of_chunk(rows: slice) -> Any:
-        x = coordinates.apply(X[rows])
-        if single is not None:
-            return candidate_weights(models, single, x, tol, log_priors)
-        return sparse_weights(phi_weights(models, x, log_priors), tol)
-
-    per_row = 8 * (2 * len(models.axes) + 12 * models.n_classes + 4 * X.shape[1])
-    chunks = row_chunks(
-        len(X), per_row if single is None else per_row // 4, max_rows=256, budget=SCREEN_BYTES
-    )
-    return vstack(list(map_chunks(of_chunk, chunks, n_jobs)), format="csr")
 
 
 def _terms(
@@ -231,7 +136,14 @@ def low_rank_sum(
     chunks change rounding errors only.
     """
     n_features = X.shape[1]
-    class_weights = _leading_weights(models, X, coordinates, tol, log_priors, n_jobs)
+
+    def leading(rows: slice) -> Any:
+        return sparse_weights(phi_weights(models, coordinates.apply(X[rows]), log_priors), tol)
+
+    # Long products with the axes of all classes are faster: the chunks have three times the bytes.
+    per_row = 8 * (2 * len(models.axes) + 12 * models.n_classes + 4 * n_features)
+    chunks = row_chunks(len(X), per_row, max_rows=256, budget=3 * CHUNK_BYTES)
+    class_weights = vstack(list(map_chunks(leading, chunks, n_jobs)), format="csr")
     # Numbers of vectors of each Phi, rounded up to a multiple of four to share a batch.
     sizes = np.add.reduceat(models.ranks[class_weights.indices] + 1, class_weights.indptr[:-1])
     sizes = -(-sizes // 4) * 4

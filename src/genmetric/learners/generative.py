@@ -24,30 +24,15 @@ from genmetric._validation import (
     check_parameters,
     check_priors,
     check_weights,
-    codes_among,
     encode_classes,
     labelled_samples,
     warn_unscaled,
     warn_user,
 )
 from genmetric._validation import ArrayLike as ArrayLikeRule
-from genmetric.density import (
-    ClassGaussians,
-    ClassModels,
-    ClassStatistics,
-    Coordinates,
-    GaussianModel,
-    LowRankGaussians,
-    fit_class_models,
-    fit_gaussians,
-)
-from genmetric.density.gaussian import (
-    SHRINKAGE_RULES,
-    Shrinkage,
-    fit_class_gaussians,
-    pooled_whitening,
-)
-from genmetric.density.statistics import fourth_moments
+from genmetric.density import ClassModels, ClassStatistics, Coordinates, fit_gaussians
+from genmetric.density.gaussian import SHRINKAGE_RULES, Gaussians, Shrinkage, pooled_whitening
+from genmetric.density.models import GaussianModel, fit_models, gaussian_options
 from genmetric.geometry import MetricSum, interpolate, phi, rank_limited_factor, symmetric_root
 from genmetric.geometry.local import Normalization, dense_bytes_per_row, sample_metrics
 from genmetric.geometry.risk import density_bias
@@ -56,9 +41,9 @@ from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin, fit
 from genmetric.learners.streaming import (
     ClassStream,
     Reservoir,
+    batch_fourth_moments,
     checked_batches,
     draw_rows,
-    sampled_fourth_moments,
     stream_of_batches,
     sum_of_batches,
 )
@@ -73,8 +58,6 @@ from genmetric.learners.weights import (
     weighted_stderr,
 )
 
-Gaussians: TypeAlias = ClassGaussians | LowRankGaussians
-
 #: From nothing to batches (X, y) of the same samples, each time it is called.
 MakeBatches: TypeAlias = Callable[[], Iterable[tuple[Any, Any]]]
 
@@ -84,13 +67,8 @@ MAX_SECONDS = 40.0
 #: Number of samples that `partial_fit` averages over, unless `max_samples` is an integer.
 RESERVOIR_SIZE = 4096
 
-
-def gaussian_options(shrinkage: Any, class_model: Any) -> dict[str, Any]:
-    """Return how the class Gaussians are fitted: as a GaussianModel says, if one is given."""
-    if isinstance(class_model, GaussianModel):
-        class_model._check_parameters()
-        return class_model.get_params(deep=False)  # type: ignore[no-any-return]
-    return {"shrinkage": "auto" if class_model else shrinkage, "covariance_estimator": None}
+#: The values of `combination` that are names.
+COMBINATIONS = {"uniform": None, "kde": KernelDensityWeights(), "gmm": GaussianMixtureWeights()}
 
 
 class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
@@ -237,7 +215,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     _parameter_rules: ClassVar[ParameterRules] = {
         "combination": [
-            *("uniform", "kde", "gmm"),
+            *COMBINATIONS,
             InstanceOf(
                 (KernelDensityWeights, GaussianMixtureWeights),
                 "a KernelDensityWeights, a GaussianMixtureWeights",
@@ -328,56 +306,39 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         combination = self._check_parameters()
         x, labels = labelled_samples(self, X, y)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
-        held_out = None
-        if X_val is not None or y_val is not None:
-            held_out = held_out_samples(self, combination, X_val, y_val)
         n_passed, kept = len(x), np.arange(len(x)) if weight is None else np.flatnonzero(weight)
-        if isinstance(combination, GaussianMixtureWeights) and held_out is None:
-            fraction, rng = combination.validation_fraction, check_random_state(self.random_state)
-            kept, aside = hold_out(kept, labels, fraction, rng)
-            held_out = x[aside], labels[aside]
+        if X_val is None and y_val is None:
+            kept, held_out = hold_out(self, combination, x, labels, kept)
+        else:
+            held_out = held_out_samples(self, combination, X_val, y_val)
         if len(kept) < n_passed:
             x, labels, weight = x[kept], labels[kept], None if weight is None else weight[kept]
         self.classes_, codes = encode_classes(labels, type(self).__name__)
 
-        by_gaussians = isinstance(self.class_model, GaussianModel | None)
+        rng, weights = check_random_state(self.random_state), weight
         with one_blas_thread():
-            rng = check_random_state(self.random_state)
-            coordinates, stats, gaussians = fit_class_gaussians(
+            coordinates, stats, gaussians, models = fit_models(
                 *(x, codes, self.classes_, weight),
+                class_model=self.class_model,
+                shrinkage=self.shrinkage,
                 base=self.base,
-                **gaussian_options(self.shrinkage, self.class_model),
-                allow_low_rank=self.solver == "auto" and by_gaussians,
+                allow_low_rank=self.solver == "auto",
+                rng=rng,
                 n_jobs=self.n_jobs,
             )
-            models: ClassModels = gaussians
-            if not by_gaussians and isinstance(gaussians, ClassGaussians):
-                models = fit_class_models(
-                    *(self.class_model, coordinates.apply(x), codes, gaussians),
-                    sample_weight=weight,
-                    classes=self.classes_,
-                    rng=rng,
-                )
             self._set_models(coordinates, stats, gaussians, models)
-            weights = weight
             if isinstance(combination, DensityWeights):
                 total, weights = self._average_by_density(combination, x, weight, held_out, rng)
             else:
                 if combination is not None:
-                    given = check_weights(combination, n_passed, "combination")[kept]
-                    weights = given if weight is None else given * weight
-                    if not weights.any():
-                        raise ValueError(
-                            "combination and sample_weight together give every sample weight zero."
-                        )
+                    weights = check_weights(combination, n_passed, "combination")[kept]
+                    weights = weights if weight is None else weights * weight
+                    check_weights(weights, len(x), "combination times sample_weight")
+                sum_metrics = partial(self._sum_metrics, n_total=len(x))
                 n_draws, until_precise = self._n_draws(len(x)), self.max_samples in (None, "auto")
-                if n_draws is None:
-                    total = self._sum_metrics(x, weights)
-                else:
-                    sum_metrics = partial(self._sum_metrics, n_total=len(x))
-                    total, self.metric_stderr_ = sum_of_draws(
-                        sum_metrics, x, weights, n_draws, rng, until_precise=until_precise
-                    )
+                total, self.metric_stderr_ = sum_of_draws(
+                    sum_metrics, x, weights, n_draws, until_precise, rng
+                )
             self._set_metric(total.mean(), stats)
         if combination is not None and weights is not None:
             self.weights_ = np.zeros(n_passed)
@@ -470,28 +431,22 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         combination: DensityWeights,
         X: AnyArray,
         frequency: FloatArray | None,
-        held_out: tuple[AnyArray, AnyArray | None] | None,
+        held_out: Any,
         rng: np.random.RandomState,
     ) -> tuple[MetricSum, FloatArray]:
         """Sum local metrics with weights by the density of the samples; return the weights too."""
         coordinates = self._coordinates
         rows = draw_rows(len(X), self._n_draws(len(X)), rng)
-        density = combination._log_density(
-            *(coordinates, X, frequency, rows, held_out),
-            classes=self.classes_,
-            shrinkage=self._shrinkage,
-            rng=rng,
-            n_jobs=self.n_jobs,
-        )
+        density = combination._log_density(self, X, frequency, rows, held_out, rng)
         metric_sum: Callable[[FloatArray], MetricSum] = partial(self._sum_metrics, X[rows])
         if self.solver != "resolvent" and 4 * len(rows) * X.shape[1] * (X.shape[1] + 1) <= 2**29:
             models, scale = (self._models, self._log_priors), self.normalization
             metric_sum = kept_metrics_sum(*models, X[rows], coordinates, scale, self.n_jobs)
         total, drawn, self.metric_changes_, rates = average_by_density(
             *(density, metric_sum, X.shape[1]),
-            frequency=None if frequency is None else frequency[rows],
-            interpolation=self.interpolation,
-            max_iter=combination.max_iter,
+            None if frequency is None else frequency[rows],
+            self.interpolation,
+            combination.max_iter,
         )
         self.n_iter_ = len(self.metric_changes_)
         self.metric_stderr_ = weighted_stderr(metric_sum, drawn, len(X))
@@ -543,11 +498,13 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         stream = stream_of_batches(batches(reset=True), self.n_jobs)
 
         def fourth(means: FloatArray, coordinates: Coordinates) -> FloatArray:
-            total = np.zeros(len(means))
-            for x, labels in batches():
-                codes = codes_among(self.classes_, labels, "y", "Return the same samples.")
-                total += fourth_moments(x, codes, means, coordinates, n_jobs=self.n_jobs)
-            return total
+            advice = "make_batches() must return the same samples each time."
+            classes, n_jobs = self.classes_, self.n_jobs
+            parts = (
+                batch_fourth_moments(x, labels, classes, means, coordinates, advice, n_jobs)
+                for x, labels in batches()
+            )
+            return stream.add_fourth_moments(parts, advice)
 
         def total() -> MetricSum:
             sum_metrics = partial(self._sum_metrics, n_total=stream.n_samples)
@@ -567,13 +524,9 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         `fourth` returns the fourth moments about given class means in whitened coordinates, and
         `total` the sum of the local metrics under the Gaussians.
         """
-        names = stream.classes[stream.stats.count > 0]
-        self.classes_, _ = encode_classes(names, type(self).__name__)
-        coordinates, stats, whitened = (
-            stream.coordinates,
-            stream.seen_stats(),
-            self.base == "pooled",
-        )
+        seen, whitened = stream.seen(), self.base == "pooled"
+        self.classes_, _ = encode_classes(seen.classes, type(self).__name__)
+        coordinates, stats = seen.coordinates, seen.stats
         with one_blas_thread():
             if whitened:
                 coordinates, stats = pooled_whitening(stats, coordinates)
@@ -677,14 +630,14 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     def _fit_seen(self, stream: ClassStream, reservoir: Reservoir) -> GenerativeMetric:
         """Fit the Gaussians of all samples seen, and average over a random sample of them."""
-        if np.count_nonzero(stream.stats.count) < 2:
-            self.classes_ = stream.classes[stream.stats.count > 0]
+        self.classes_ = stream.seen().classes
+        if len(self.classes_) < 2:
             self.metric_, self.metric_stderr_ = np.eye(stream.stats.mean.shape[1]), np.inf
             self.components_ = self.metric_[: self.n_components]
         else:
             self._fit_stream(
                 stream,
-                lambda *about: sampled_fourth_moments(reservoir, self.classes_, stream, *about),
+                partial(reservoir.fourth_moments, stream),
                 lambda: self._sum_metrics(reservoir.rows, n_total=stream.n_samples),
             )
         self._stream, self._reservoir = stream, reservoir
@@ -787,10 +740,8 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     def _check_parameters(self, method: str = "fit") -> Any:
         """Validate the parameters for `method`; return the combination as an object."""
         check_parameters(self)
-        named: dict[str, Any] = {"kde": KernelDensityWeights, "gmm": GaussianMixtureWeights}
-        combination = self.combination
-        if isinstance(combination, str):
-            combination = named[combination]() if combination in named else None
+        named = isinstance(self.combination, str)
+        combination = COMBINATIONS[self.combination] if named else self.combination
         by_density = isinstance(combination, DensityWeights)
         if by_density:
             check_parameters(combination)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,9 +74,36 @@ class ClassStream:
         )
         return ClassStream(classes, self.coordinates, left.merge(right), self.fixed)
 
-    def seen_stats(self) -> ClassStatistics:
-        """Return the statistics of the classes that have samples."""
-        return self.stats.take(np.flatnonzero(self.stats.count))
+    def seen(self) -> ClassStream:
+        """Return the classes that have samples."""
+        some = np.flatnonzero(self.stats.count)
+        return replace(self, classes=self.classes[some], stats=self.stats.take(some))
+
+    def add_fourth_moments(self, parts: Iterable[FloatArray], advice: str) -> FloatArray:
+        """Add up the results of :func:`batch_fourth_moments`; raise if labels have changed."""
+        first = self.seen().stats.count
+        moments, again = sum(parts, np.zeros((2, len(first))))
+        if (again != first).any():
+            raise ValueError(
+                f"The classes had {first.astype(int).tolist()} samples the first time and "
+                f"{again.astype(int).tolist()} the second time. {advice}"
+            )
+        return np.asarray(moments)
+
+
+def batch_fourth_moments(
+    x: AnyArray,
+    labels: AnyArray,
+    classes: AnyArray,
+    means: FloatArray,
+    coordinates: Coordinates,
+    advice: str = "",
+    n_jobs: int | None = None,
+) -> FloatArray:
+    """Return fourth moments and numbers of samples of the classes in a batch, (2, n_classes)."""
+    codes = codes_among(classes, labels, "y", advice)
+    fourth = fourth_moments(x, codes, means, coordinates, n_jobs=n_jobs)
+    return np.stack([fourth, np.bincount(codes, minlength=len(classes))])
 
 
 def _check_size(n_classes: int, n_features: int) -> None:
@@ -109,25 +136,19 @@ class Reservoir:
             kept = np.sort(np.argpartition(keys, self.size)[: self.size])
         return Reservoir(self.size, keys[kept], rows[kept], labels[kept])
 
+    def fourth_moments(
+        self, stream: ClassStream, means: FloatArray, coordinates: Coordinates
+    ) -> FloatArray:
+        """Estimate the fourth moments of the classes of the stream that this is a sample of.
 
-def sampled_fourth_moments(
-    sample: Reservoir,
-    classes: AnyArray,
-    stream: ClassStream,
-    means: FloatArray,
-    coordinates: Coordinates,
-) -> FloatArray:
-    """Estimate the fourth moments of the classes of a stream from a random sample of it.
-
-    They are exact while it has all samples. A class without samples in it gets the fourth moment
-    of its Gaussian.
-    """
-    codes = codes_among(classes, sample.labels, "y", "")
-    kept = np.bincount(codes, minlength=len(classes))
-    fourth = fourth_moments(sample.rows, codes, means, coordinates) / np.maximum(kept, 1)
-    stats = stream.seen_stats().moved(stream.coordinates, coordinates)
-    _, traces, squares, _ = stats.moments
-    return np.asarray(stats.count * np.where(kept > 0, fourth, traces**2 + 2 * squares))
+        They are exact while it has all samples. A class without samples in it gets the fourth
+        moment of its Gaussian.
+        """
+        seen = stream.seen()
+        parts = batch_fourth_moments(self.rows, self.labels, seen.classes, means, coordinates)
+        fourth, kept = parts[0] / np.maximum(parts[1], 1), parts[1] > 0
+        count, traces, squares, _ = seen.stats.moved(stream.coordinates, coordinates).moments
+        return np.asarray(count * np.where(kept, fourth, traces**2 + 2 * squares))
 
 
 # Loops over batches

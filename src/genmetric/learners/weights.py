@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import validate_data
 
@@ -31,8 +32,7 @@ from genmetric._validation import (
     form_points,
     labelled_samples,
 )
-from genmetric.density import Coordinates
-from genmetric.density.gaussian import Shrinkage, fit_gaussians
+from genmetric.density.gaussian import fit_gaussians
 from genmetric.density.kernel import fit_rate, kernel_sums
 from genmetric.density.models import GaussianDensity
 from genmetric.density.statistics import class_statistics
@@ -44,6 +44,9 @@ SumMetrics: TypeAlias = Callable[[AnyArray, FloatArray | None], MetricSum]
 #: From a factor L, and the kernel rate of the last iteration, to the log-density of every sample in
 #: z = Lx, up to a constant, and the rate of this iteration.
 LogDensity: TypeAlias = Callable[[FloatArray, float | None], tuple[FloatArray, float | None]]
+
+#: Samples that are held out, and their labels, which may be None for "kde".
+HeldOut: TypeAlias = tuple[AnyArray, Any]
 
 #: Maximum number of distinct samples that carry kernels; of more samples a random subset does.
 MAX_REFERENCES = 10_000
@@ -92,16 +95,12 @@ class KernelDensityWeights(BaseEstimator):
 
     def _log_density(
         self,
-        coordinates: Coordinates,
+        metric: Any,
         X: AnyArray,
         frequency: FloatArray | None,
         rows: IntArray,
-        held_out: tuple[AnyArray, AnyArray | None] | None,
-        *,
-        classes: AnyArray,
-        shrinkage: Shrinkage,
+        held_out: HeldOut | None,
         rng: np.random.RandomState,
-        n_jobs: int | None,
     ) -> LogDensity:
         """Return the kernel log-density of the samples `rows` as a function of the factor L.
 
@@ -111,7 +110,10 @@ class KernelDensityWeights(BaseEstimator):
         kernel of the location itself, as in the paper. With many locations a random subset carries
         the kernels and the sum over the others is scaled up, an unbiased estimate at linear cost.
         """
-        fixed_rate = kernel_rate(self.bandwidth, coordinates.unit)
+        coordinates = metric._coordinates
+        fixed_rate = None
+        if self.bandwidth is not None:
+            fixed_rate = _kernel_rate(self.bandwidth, coordinates.unit)
         aside = None if held_out is None else coordinates.apply(held_out[0])
         places, inverse = np.unique(coordinates.apply(X), axis=0, return_inverse=True)
         place_counts = np.bincount(inverse.ravel(), frequency).astype(float)
@@ -130,27 +132,20 @@ class KernelDensityWeights(BaseEstimator):
             if len(references) < 2:
                 return np.zeros(len(back)), rate
             z = places @ L.T
-            sums = None
+            sums, kernels = None, {"weights": counts, "n_jobs": metric.n_jobs}
             if fixed_rate is not None:
                 rate = fixed_rate
             else:
-                own_points = aside is None
-                found = fit_rate(
+                rate, sums = fit_rate(
                     z[references] if aside is None else aside @ L.T,
                     z[references],
                     point_weights=counts if aside is None else np.ones(len(aside)),
-                    weights=counts,
-                    own=np.arange(len(references)) if own_points else None,
+                    own=np.arange(len(references)) if aside is None else None,
                     start=rate,
-                    n_jobs=n_jobs,
+                    **kernels,
                 )
-                rate = found.rate
-                if own_points and np.array_equal(points, references):
-                    sums = found.sums
-            if sums is None:
-                sums = kernel_sums(
-                    z[points], z[references], rate, weights=counts, own=own[points], n_jobs=n_jobs
-                )
+            if sums is None or aside is not None or not np.array_equal(points, references):
+                sums = kernel_sums(z[points], z[references], rate, own=own[points], **kernels)
             others = sums.log_sum + np.log((place_counts.sum() - here) / seen)
             return np.asarray(np.logaddexp(np.log(here), others)[back]), rate
 
@@ -201,16 +196,12 @@ class GaussianMixtureWeights(BaseEstimator):
 
     def _log_density(
         self,
-        coordinates: Coordinates,
+        metric: Any,
         X: AnyArray,
         frequency: FloatArray | None,
         rows: IntArray,
-        held_out: Any,
-        *,
-        classes: AnyArray,
-        shrinkage: Shrinkage,
+        held_out: HeldOut,
         rng: np.random.RandomState,
-        n_jobs: int | None,
     ) -> LogDensity:
         """Return the log-density of one Gaussian per class as a function of the factor L.
 
@@ -218,24 +209,22 @@ class GaussianMixtureWeights(BaseEstimator):
         So the samples take the label of most of their five nearest held-out samples in z = Lx, and
         the Gaussians are fitted again.
         """
-        x, (X_val, y_val) = coordinates.apply(X), held_out
-        wanted, aside = x[rows], coordinates.apply(X_val)
-        aside_codes = codes_among(
-            classes, y_val, "y_val", "Leave these samples out of X_val and y_val."
-        )
+        x, aside = (metric._coordinates.apply(samples) for samples in (X, held_out[0]))
+        advice = "Leave these samples out of X_val and y_val."
+        aside_codes = codes_among(metric.classes_, held_out[1], "y_val", advice)
 
         def log_density(L: FloatArray, rate: float | None) -> tuple[FloatArray, float | None]:
             neighbors = KNeighborsClassifier(min(5, len(aside)))
             codes = neighbors.fit(aside @ L.T, aside_codes).predict(x @ L.T)
-            stats = class_statistics(x, codes, len(classes), sample_weight=frequency)
+            stats = class_statistics(x, codes, len(metric.classes_), sample_weight=frequency)
             # A class in a single location has no Gaussian: its samples get that of the others.
             spread = np.trace(stats.covariances, axis1=1, axis2=2)
             kept = np.flatnonzero(spread > 1e-12 * np.trace(stats.total_covariance))
             if len(kept) == 0:
-                return np.zeros(len(wanted)), rate
-            gaussians = fit_gaussians(stats.take(kept), shrinkage=shrinkage)
+                return np.zeros(len(rows)), rate
+            gaussians = fit_gaussians(stats.take(kept), shrinkage=metric._shrinkage)
             shares = np.log(stats.count[kept] / stats.count[kept].sum())
-            return GaussianDensity(gaussians, shares).log_density(wanted), rate
+            return GaussianDensity(gaussians, shares).log_density(x[rows]), rate
 
         return log_density
 
@@ -244,11 +233,14 @@ DensityWeights: TypeAlias = KernelDensityWeights | GaussianMixtureWeights
 
 
 def hold_out(
-    rows: IntArray, labels: AnyArray, fraction: float, rng: np.random.RandomState
-) -> tuple[IntArray, IntArray]:
-    """Split indices of samples into those to learn from and those held out, class by class."""
+    metric: Any, combination: Any, x: AnyArray, labels: AnyArray, rows: IntArray
+) -> tuple[IntArray, HeldOut | None]:
+    """Draw samples of each class to hold out for "gmm"; return the indices of the others too."""
+    if not isinstance(combination, GaussianMixtureWeights):
+        return rows, None
+    fraction = combination.validation_fraction
     _, codes = np.unique(labels[rows], return_inverse=True)
-    order = rng.permutation(len(rows))
+    order = check_random_state(metric.random_state).permutation(len(rows))
     held = np.zeros(len(rows), dtype=bool)
     for c in range(codes.max() + 1):
         mine = order[codes[order] == c]
@@ -258,25 +250,23 @@ def hold_out(
             f"validation_fraction={fraction:g} holds out no samples: every class has fewer than "
             f"{int(np.ceil(1 / fraction))} samples. Increase it, or pass X_val and y_val to fit."
         )
-    return rows[~held], rows[held]
+    return rows[~held], (x[rows[held]], labels[rows[held]])
 
 
-def held_out_samples(
-    estimator: Any, combination: Any, X_val: Any, y_val: Any
-) -> tuple[AnyArray, AnyArray | None]:
+def held_out_samples(metric: Any, combination: Any, X_val: Any, y_val: Any) -> HeldOut:
     """Validate the samples held out by the user."""
     if not isinstance(combination, DensityWeights):
         raise ValueError(
             'X_val and y_val require combination="gmm" (and X_val "kde"); got '
-            f"combination={estimator.combination!r}. Leave them out."
+            f"combination={metric.combination!r}. Leave them out."
         )
     if X_val is None or (y_val is None and isinstance(combination, GaussianMixtureWeights)):
         missing, there = ("X_val", "y_val") if X_val is None else ("y_val", "X_val")
         raise ValueError(f"{there} was given without {missing}. Pass both to fit.")
     if y_val is not None:
-        return labelled_samples(estimator, X_val, y_val, reset=False)
-    X_val = form_points(X_val, estimator.preprocessor, estimator)
-    return validate_data(estimator, X_val, dtype=FLOATS, reset=False), None
+        return labelled_samples(metric, X_val, y_val, reset=False)
+    X_val = form_points(X_val, metric.preprocessor, metric)
+    return validate_data(metric, X_val, dtype=FLOATS, reset=False), None
 
 
 @np.errstate(under="ignore")
@@ -284,7 +274,6 @@ def average_by_density(
     log_density: LogDensity,
     metric_sum: Callable[[FloatArray], MetricSum],
     n_features: int,
-    *,
     frequency: FloatArray | None,
     interpolation: float,
     max_iter: int,
@@ -329,10 +318,8 @@ def weighted_stderr(
     return float(np.sqrt(share * variance / norm2))
 
 
-def kernel_rate(bandwidth: float | None, unit: float) -> float | None:
-    """Return the rate 1/sigma² of the kernel in coordinates of this unit, or None."""
-    if bandwidth is None:
-        return None
+def _kernel_rate(bandwidth: float, unit: float) -> float:
+    """Return the rate 1/sigma² of the kernel in coordinates of this unit."""
     ratio = bandwidth / unit
     if not 1e-100 <= ratio <= 1e100:
         raise ValueError(
@@ -346,17 +333,20 @@ def sum_of_draws(
     sum_metrics: SumMetrics,
     x: AnyArray,
     weights: FloatArray | None,
-    n_draws: int,
-    rng: np.random.RandomState,
-    *,
+    n_draws: int | None,
     until_precise: bool,
+    rng: np.random.RandomState,
 ) -> tuple[MetricSum, float]:
     """Sum the local metrics of random samples, or of fewer once their mean is precise to 1 %.
+
+    `n_draws` None takes all samples.
 
     With weights, samples are drawn with replacement in proportion to them: then the mean over the
     draws is unbiased and its standard error is that of independent draws. Returns this relative
     standard error too; zero if it takes all samples.
     """
+    if n_draws is None:
+        return sum_metrics(x, weights), 0.0
     n_samples = len(x)
     population = n_samples if weights is None else np.inf
     if weights is not None:

@@ -38,11 +38,10 @@ from genmetric._validation import (
     labelled_rows,
     query_rows,
 )
-from genmetric.density import ClassGaussians, ClassModels, GaussianModel, fit_class_models
-from genmetric.density.gaussian import SHRINKAGE_RULES, fit_class_gaussians
+from genmetric.density.gaussian import SHRINKAGE_RULES
+from genmetric.density.models import fit_models
 from genmetric.geometry import phi_weights
 from genmetric.geometry.local import dense_bytes_per_row, local_spectra
-from genmetric.learners.generative import gaussian_options
 
 
 class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
@@ -185,20 +184,13 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         self._dtype, self.n_samples_fit_ = x.dtype, len(x)
         self._check_available(self.n_neighbors, len(x))
         with one_blas_thread():
-            coordinates, _, gaussians = fit_class_gaussians(
+            coordinates, _, gaussians, self._models = fit_models(
                 *(x, self._codes, self.classes_),
-                **gaussian_options(self.shrinkage, self.class_model),
+                class_model=self.class_model,
+                shrinkage=self.shrinkage,
+                rng=check_random_state(self.random_state),
                 n_jobs=self.n_jobs,
             )
-            models: ClassModels = gaussians
-            by_gaussians = isinstance(self.class_model, GaussianModel | None)
-            if not by_gaussians and isinstance(gaussians, ClassGaussians):
-                models = fit_class_models(
-                    *(self.class_model, coordinates.apply(x), self._codes, gaussians),
-                    classes=self.classes_,
-                    rng=check_random_state(self.random_state),
-                )
-        self._models = models
         self.means_ = coordinates.restore(gaussians.means)
         self.covariances_ = coordinates.restore_covariances(gaussians.covariances)
         self._coordinates = coordinates
