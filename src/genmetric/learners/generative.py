@@ -333,7 +333,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 if combination is not None:
                     weights = check_weights(combination, n_passed, "combination")[kept]
                     weights = weights if weight is None else weights * weight
-                    check_weights(weights, len(x), "combination times sample_weight")
+                    check_weights(weights, len(x), "The product of combination and sample_weight")
                 sum_metrics = partial(self._sum_metrics, n_total=len(x))
                 n_draws, until_precise = self._n_draws(len(x)), self.max_samples in (None, "auto")
                 total, self.metric_stderr_ = sum_of_draws(
