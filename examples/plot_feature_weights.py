@@ -14,7 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 from genmetric import GenerativeMetric
 from genmetric.datasets import load_wine
-from genmetric.plot import FeatureWeightsDisplay, MetricHeatmapDisplay, SpectrumDisplay
+from genmetric.inspection import learned_metric
+from genmetric.plot import FeatureWeightsDisplay, MetricHeatmapDisplay
 
 X, y = load_wine(return_X_y=True, as_frame=True)
 model = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X, y)
@@ -31,10 +32,16 @@ plt.show()
 # %%
 # Spectrum
 # --------
-# The eigenvalues of the metric, for features of unit variance.
+# The eigenvalues of the metric, for features of unit variance, divided by their mean. All are one
+# for the Euclidean distance (dashed). The effective rank is the exponential of their entropy.
 
+metric = learned_metric(model, X)
+values = metric.eigenvalues
 fig, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-SpectrumDisplay.from_estimator(model, X, ax=ax)
+ax.semilogy(range(1, len(values) + 1), values, "o-", markersize=4)
+ax.axhline(1.0, color="grey", linestyle="--", zorder=0)
+ax.set(xlabel="number of the eigenvalue", ylabel="eigenvalue / mean")
+ax.set_title(f"Effective rank {metric.effective_rank:.1f} of {len(values)}")
 plt.show()
 
 # %%

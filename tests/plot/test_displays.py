@@ -27,8 +27,6 @@ from genmetric.plot import (
     MatchDisplay,
     MetricHeatmapDisplay,
     NeighborsDisplay,
-    SpectrumDisplay,
-    WeightPathDisplay,
 )
 from genmetric.plot.palette import class_style, label, plain_name
 from genmetric.tables import TableEncoder
@@ -37,21 +35,16 @@ from genmetric.tables import TableEncoder
 def draw_all(X, y, axes, **names):
     """One Display of each kind, on the axes given for it; `axes(n)` makes n of them."""
     model = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X, y)
-    pair = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X[:, :2], y)
-    features = names.get("feature_names")
-    two = None if features is None else features[:2]
-    classes = names.get("class_names")
-    weighted = GenerativeMetric(combination=np.arange(1.0, len(X) + 1)).fit(X, y)
+    features, classes = names.get("feature_names"), names.get("class_names")
+    plane = pd.DataFrame(X[:, :2], columns=(features or ["x", "y"])[:2])
+    named = y if classes is None else np.array(classes)[np.unique(y, return_inverse=True)[1]]
+    pair = make_pipeline(StandardScaler(), GenerativeMetric()).fit(plane, y)
     return [
         MetricHeatmapDisplay.from_estimator(model, X, feature_names=features, ax=axes(1)),
-        SpectrumDisplay.from_estimator(model, X, ax=axes(1)),
         FeatureWeightsDisplay.from_estimator(model, X, feature_names=features, ax=axes(1)),
         NeighborsDisplay.from_estimator(model, X, y, class_names=classes, ax=axes(1)),
         EmbeddingDisplay.from_estimator(model, X, y, class_names=classes, ax=axes(2)),
-        LocalMetricsDisplay.from_estimator(
-            pair, X[:, :2], y, class_names=classes, feature_names=two, ax=axes(1)
-        ),
-        WeightPathDisplay.from_estimator(weighted, ax=axes(2)),
+        LocalMetricsDisplay.from_estimator(pair, plane, named, ax=axes(1)),
         ComparisonDisplay.from_comparison(comparison(), ax=axes(1)),
         ErrorByKDisplay.from_estimator(GenerativeMetric(), X, y, cv=2, ax=axes(1)),
         MatchDisplay.from_predictions(y == y[0], X[:, 0], threshold=0.0, ax=axes(1)),
@@ -109,18 +102,6 @@ def test_heat_map(rows):
     low, high = display.im_.get_clim()
     assert low == -high
     assert high == np.abs(display.matrix).max()
-
-
-def test_spectrum(rows):
-    X, y = rows
-    metric = GenerativeMetric(n_components=2).fit(X, y)
-    display = SpectrumDisplay.from_estimator(metric, X)
-    expected = np.linalg.eigvalsh(MetricHeatmapDisplay.from_estimator(metric, X).matrix)[::-1]
-    np.testing.assert_allclose(display.eigenvalues, np.clip(expected, 0, None), atol=1e-12)
-    # Two directions of five: the three zeros have no place on a scale of powers.
-    np.testing.assert_allclose(display.line_.get_ydata(), expected[:2], rtol=1e-9)
-    assert 1 <= display.effective_rank <= 2
-    assert display.eigenvalues.mean() == pytest.approx(1)
 
 
 def test_feature_weights(rows):
@@ -271,23 +252,6 @@ def test_local_metrics_need_a_plane_and_local_metrics(rows):
         LocalMetricsDisplay.from_estimator(LMNN(max_iter=2).fit(X[:, :2], y), X[:, :2], y)
 
 
-def test_weights(rows):
-    X, y = rows
-    given = np.r_[np.ones(30), np.zeros(90)]
-    display = WeightPathDisplay.from_estimator(GenerativeMetric(combination=given).fit(X, y))
-    assert display.effective_rows == 30
-    assert "30 of 120 samples" in display.axes_[1].get_title()
-    with pytest.raises(TypeError, match='combination="kde"'):
-        WeightPathDisplay.from_estimator(GenerativeMetric().fit(X, y))
-
-
-def test_rounds():
-    display = WeightPathDisplay(np.array([np.inf, 0.1, 1e-5]), weights=np.full(4, 0.25)).plot()
-    (line, _) = display.ax_.get_lines()
-    assert list(line.get_xdata()) == [2, 3]
-    assert list(line.get_ydata()) == [0.1, 1e-5]
-
-
 def test_error_by_k_is_that_of_cross_validation(rows):
     X, y = rows
     folds = StratifiedKFold(3)
@@ -340,14 +304,6 @@ def test_displays_of_a_comparison():
     lines = ErrorByKDisplay.from_comparison(found).lines_
     assert [list(line.get_ydata()) for line in lines] == [[20.0]]
     display.figure_.canvas.draw()
-
-
-@pytest.mark.parametrize("empty", [{}, {"a": np.empty(0)}])
-def test_nothing_to_compare_is_refused(empty):
-    with pytest.raises(ValueError, match="scores must contain a method"):
-        ComparisonDisplay(empty)
-    with pytest.raises(ValueError, match="at least one method"):
-        ErrorByKDisplay({})
 
 
 def test_contributions_per_column():
@@ -410,9 +366,9 @@ class Absent:
 
 sys.meta_path.insert(0, Absent)
 import numpy as np
-from genmetric.plot import SpectrumDisplay
+from genmetric.plot import MatchDisplay
 try:
-    SpectrumDisplay(np.ones(3)).plot()
+    MatchDisplay(np.ones(3), np.zeros(3)).plot()
 except ImportError as error:
     print(error)
 """

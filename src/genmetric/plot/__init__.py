@@ -5,12 +5,7 @@ They require matplotlib (extra ``report``), which is imported when the first one
 
 from genmetric.plot.comparison import ComparisonDisplay, ErrorByKDisplay
 from genmetric.plot.match import MatchDisplay
-from genmetric.plot.metric import (
-    FeatureWeightsDisplay,
-    MetricHeatmapDisplay,
-    SpectrumDisplay,
-    WeightPathDisplay,
-)
+from genmetric.plot.metric import FeatureWeightsDisplay, MetricHeatmapDisplay
 from genmetric.plot.samples import EmbeddingDisplay, LocalMetricsDisplay, NeighborsDisplay
 
 __all__ = [
@@ -22,6 +17,4 @@ __all__ = [
     "MatchDisplay",
     "MetricHeatmapDisplay",
     "NeighborsDisplay",
-    "SpectrumDisplay",
-    "WeightPathDisplay",
 ]

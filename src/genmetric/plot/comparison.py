@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from genmetric._typing import ArrayLike, FloatArray, IntArray
-from genmetric.plot.palette import COLORS, QUIET, labels, name_rows, one_axes, side_legend
+from genmetric.plot.palette import COLORS, QUIET, labels, name_rows, new_axes, side_legend
 
 if TYPE_CHECKING:
     from genmetric.comparison import Comparison
@@ -68,10 +68,6 @@ class ComparisonDisplay:
     label: str = "error rate"
     percent: bool = True
 
-    def __post_init__(self) -> None:
-        if not self.scores or not all(len(values) for values in self.scores.values()):
-            raise ValueError("scores must contain a method, and at least one fold per method.")
-
     @classmethod
     def from_comparison(cls, comparison: Comparison, *, ax: Any = None) -> ComparisonDisplay:
         """Draw the result of a comparison.
@@ -113,7 +109,7 @@ class ComparisonDisplay:
         """
         names, unit = list(self.scores), 100 if self.percent else 1
         folds = [unit * np.asarray(self.scores[name], float) for name in names]
-        ax = one_axes(ax, (7.0, 1.1 + 0.36 * len(names)))
+        ax = new_axes(ax, (7.0, 1.1 + 0.36 * len(names)))
         for row, (name, values) in enumerate(zip(names, folds, strict=True)):
             color = COLORS[1] if name == self.best else COLORS[0]
             if name == self.baseline != self.best:
@@ -168,10 +164,6 @@ class ErrorByKDisplay:
     error_by_k: Mapping[str, tuple[IntArray, FloatArray]]
     _: KW_ONLY
     baseline: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.error_by_k:
-            raise ValueError("error_by_k must contain at least one method.")
 
     @classmethod
     def from_estimator(
@@ -251,7 +243,7 @@ class ErrorByKDisplay:
         ErrorByKDisplay
             The display itself.
         """
-        ax = one_axes(ax, (7.0, 3.6))
+        ax = new_axes(ax, (7.0, 3.6))
         # Different dashes keep lines visible that lie on each other.
         styles = cycle(zip(COLORS, cycle(["-", "--", "-.", ":"]), strict=False))
         self.lines_ = []

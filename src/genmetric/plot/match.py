@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from genmetric._typing import ArrayLike, FloatArray
-from genmetric.plot.palette import COLORS, QUIET, one_axes
+from genmetric.plot.palette import COLORS, QUIET, new_axes
 
 
 @dataclass(repr=False, eq=False)
@@ -132,7 +132,7 @@ class MatchDisplay:
         MatchDisplay
             The display itself.
         """
-        ax = one_axes(ax, (6.0, 3.2))
+        ax = new_axes(ax, (6.0, 3.2))
         bins = np.histogram_bin_edges(np.concatenate([self.same, self.different]), 50)
         parts = (("different", self.different, COLORS[1]), ("same", self.same, COLORS[0]))
         for name, scores, color in parts:

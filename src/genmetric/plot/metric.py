@@ -1,4 +1,4 @@
-"""Displays of a learned metric: heat map, spectrum, contributions of features, weights."""
+"""Displays of a learned metric: its matrix and the contributions of features."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from genmetric._typing import ArrayLike, FloatArray, IntArray
-from genmetric.inspection import (
-    effective_rank,
-    feature_contributions,
-    learned_metric,
-    metric_transformer,
-)
-from genmetric.plot.palette import COLORS, QUIET, labels, name_rows, one_axes, two_axes
+from genmetric.inspection import feature_contributions, learned_metric
+from genmetric.plot.palette import COLORS, QUIET, labels, name_rows, new_axes
 
 
 @dataclass(repr=False, eq=False)
@@ -120,7 +115,7 @@ class MetricHeatmapDisplay:
         n, names = len(self.matrix), labels(self.feature_names)
         # Names need space at two sides.
         side = float(np.interp(n, [2, 8, 40], [2.7, 3.3, 6.4])) + 0.07 * max(map(len, names))
-        ax = one_axes(ax, (side + 1.0, side + 0.3))
+        ax = new_axes(ax, (side + 1.0, side + 0.3))
         limit = float(np.abs(self.matrix).max())
         self.im_ = ax.imshow(self.matrix, cmap="PuOr_r", vmin=-limit, vmax=limit)
         ax.set_xticks(range(n), names, rotation=90)
@@ -129,99 +124,6 @@ class MetricHeatmapDisplay:
         ax.figure.colorbar(self.im_, ax=ax, shrink=0.7, pad=0.02)
         title = "Metric of standardized features" if self.standardized else "Metric"
         ax.set_title(title + _some(n, self.n_features))
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-
-@dataclass(repr=False, eq=False)
-class SpectrumDisplay:
-    """Eigenvalues of a metric, which show in how many directions it measures.
-
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (n_features,)
-        Eigenvalues in descending order, with mean one; all are one for the Euclidean distance.
-    standardized : bool, default=True
-        Whether the features are measured in standard deviations.
-
-    Attributes
-    ----------
-    effective_rank : float
-        Exponential of the entropy of the eigenvalues, between 1 and n_features.
-    ax_ : matplotlib.axes.Axes
-        Axes with the spectrum.
-    figure_ : matplotlib.figure.Figure
-        Figure of the axes.
-    line_ : matplotlib.lines.Line2D
-        The spectrum.
-
-    Examples
-    --------
-    >>> from genmetric import GenerativeMetric
-    >>> from genmetric.plot import SpectrumDisplay
-    >>> from sklearn.datasets import load_wine
-    >>> X, y = load_wine(return_X_y=True)
-    >>> display = SpectrumDisplay.from_estimator(GenerativeMetric().fit(X, y), X)
-    >>> len(display.eigenvalues)
-    13
-    """
-
-    eigenvalues: FloatArray
-    _: KW_ONLY
-    standardized: bool = True
-
-    def __post_init__(self) -> None:
-        self.effective_rank = effective_rank(np.asarray(self.eigenvalues, float))
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: ArrayLike | None = None, *, ax: Any = None
-    ) -> SpectrumDisplay:
-        """Draw the spectrum of the metric of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : object
-            A fitted metric, or a fitted pipeline that contains one.
-        X : array-like of shape (n_samples, n_features), default=None
-            Samples, to measure features in standard deviations.
-        ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        SpectrumDisplay
-            The display, drawn.
-        """
-        learned = learned_metric(estimator, X)
-        return cls(learned.eigenvalues, standardized=learned.standardized).plot(ax=ax)
-
-    def plot(self, *, ax: Any = None) -> SpectrumDisplay:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, default=None
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        SpectrumDisplay
-            The display itself.
-        """
-        ax = one_axes(ax, (5.5, 3.4))
-        values = np.asarray(self.eigenvalues, float)
-        n = len(values)
-        # Zero eigenvalues cannot be drawn on a logarithmic scale.
-        shown = values[values > 1e-14 * values.max()]
-        places = np.arange(1, len(shown) + 1)
-        (self.line_,) = ax.plot(places, shown, "o-", color=COLORS[0], markersize=4)
-        ax.axhline(1.0, color=QUIET, linewidth=1, linestyle="--", zorder=0)
-        ax.set_yscale("log")
-        ax.set_xlim(0.5, n + 0.5)
-        ax.set_xlabel("number of the eigenvalue; dashed: Euclidean distance")
-        ax.set_ylabel("eigenvalue / mean")
-        ax.set_title(f"Spectrum: effective rank {self.effective_rank:.1f} of {n:,}")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -327,7 +229,7 @@ class FeatureWeightsDisplay:
         largest = np.argsort(-np.abs(weights), kind="stable")[: self.max_features]
         order = largest[np.argsort(-weights[largest], kind="stable")]
         n = len(order)
-        ax = one_axes(ax, (6.5, 1.1 + 0.22 * n))
+        ax = new_axes(ax, (6.5, 1.1 + 0.22 * n))
         colors = [COLORS[0] if weights[i] >= 0 else COLORS[1] for i in order]
         self.bars_ = ax.barh(np.arange(n), 100 * weights[order], color=colors, height=0.7)
         name_rows(ax, [self.feature_names[i] for i in order])
@@ -337,110 +239,6 @@ class FeatureWeightsDisplay:
         ax.set_xlabel("mean share of the squared distance (%); dashed: equal shares")
         ax.set_title("Contributions" + _some(n, len(weights)))
         self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-
-@dataclass(repr=False, eq=False)
-class WeightPathDisplay:
-    """Change of the metric in each iteration of "kde" or "gmm", and the weights of the samples.
-
-    Parameters
-    ----------
-    changes : ndarray of shape (n_iter,)
-        Relative change of the metric in each iteration; empty if the weights were given.
-    weights : ndarray of shape (n_samples,)
-        Final weights of the local metrics, with sum one.
-    tol : float, default=1e-4
-        Change at which the iteration stops.
-
-    Attributes
-    ----------
-    axes_ : ndarray of shape (2,)
-        Axes with the changes and with the weights.
-    ax_ : matplotlib.axes.Axes
-        The first of them.
-    figure_ : matplotlib.figure.Figure
-        Figure of the axes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from genmetric.plot import WeightPathDisplay
-    >>> display = WeightPathDisplay(np.array([0.2, 0.01, 5e-5]), weights=np.full(10, 0.1)).plot()
-    >>> display.effective_rows
-    10.0
-    """
-
-    changes: FloatArray
-    _: KW_ONLY
-    weights: FloatArray
-    tol: float = 1e-4
-
-    @property
-    def effective_rows(self) -> float:
-        """Number of equally weighted samples with the same variance: 1 / sum of squares."""
-        return round(float(1 / np.sum(np.square(self.weights))), 6)
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> WeightPathDisplay:
-        """Draw the iterations of a fitted metric.
-
-        Parameters
-        ----------
-        estimator : object
-            A :class:`genmetric.GenerativeMetric` whose combination is not "uniform", fitted, or a
-            pipeline that ends with one.
-        ax : matplotlib.axes.Axes or array of two, default=None
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        WeightPathDisplay
-            The display, drawn.
-        """
-        transformer = metric_transformer(estimator)
-        last = transformer[-1] if hasattr(transformer, "steps") else transformer
-        weights = getattr(last, "weights_", None)
-        if not isinstance(weights, np.ndarray) or weights.ndim != 1:
-            raise TypeError(
-                f"{type(last).__name__} has no sample weights: its average is uniform. Fit "
-                'GenerativeMetric(combination="kde").'
-            )
-        changes = np.asarray(getattr(last, "metric_changes_", ()), float)
-        return cls(changes, weights=np.asarray(weights, float)).plot(ax=ax)
-
-    def plot(self, *, ax: Any = None) -> WeightPathDisplay:
-        """Draw the display.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes or array of two, default=None
-            Axes to draw on; by default those of a new figure.
-
-        Returns
-        -------
-        WeightPathDisplay
-            The display itself.
-        """
-        axes = left, right = two_axes(ax, (9.0, 3.2))
-        changes = np.asarray(self.changes, float)
-        # The change of the first iteration may be infinite or zero.
-        drawn = np.flatnonzero(np.isfinite(changes) & (changes > 0))
-        left.set_title("Change of the metric" if len(drawn) else "Weights were given")
-        if len(drawn):
-            left.plot(drawn + 1, changes[drawn], "o-", markersize=4, color=COLORS[0])
-            left.set_yscale("log")
-            left.axhline(self.tol, color=QUIET, linewidth=1, linestyle="--", zorder=0)
-            left.set(xlabel="iteration; dashed: converged", ylabel="relative change")
-        weights = np.sort(np.asarray(self.weights, float))[::-1]
-        n = len(weights)
-        share = np.cumsum(weights) / weights.sum()
-        right.plot(100 * np.arange(1, n + 1) / n, 100 * share, color=COLORS[1])
-        right.axline((0, 0), slope=1, color=QUIET, linewidth=1, linestyle="--", zorder=0)
-        right.set(xlim=(0, 100), ylim=(0, 102))
-        right.set(xlabel="samples, heaviest first (%)", ylabel="share of the weight (%)")
-        right.set_title(f"Weights: effective {self.effective_rows:,.0f} of {n:,} samples")
-        self.axes_, self.ax_, self.figure_ = axes, left, left.figure
         return self
 
 

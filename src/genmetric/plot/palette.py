@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from genmetric._text import import_optional
-from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
-from genmetric.inspection import feature_scales
+from genmetric._typing import ArrayLike, IntArray
 
 #: Okabe and Ito's colours, which colour-blind readers can tell apart; without yellow, which is hard
 #: to see on white.
@@ -125,20 +124,12 @@ def labels(names: Iterable[Any], *, width: int = 24) -> list[str]:
     return [label(name, width=width) for name in names]
 
 
-def one_axes(ax: Any, figsize: tuple[float, float]) -> Any:
+def new_axes(ax: Any, figsize: tuple[float, float], panels: int = 1) -> Any:
     """Return the axes given, or those of a new figure of pyplot."""
     plt = import_optional("matplotlib.pyplot", "report")
-    return plt.subplots(figsize=figsize, layout="constrained")[1] if ax is None else ax
-
-
-def two_axes(ax: Any, figsize: tuple[float, float]) -> AnyArray:
-    """Return the two axes given, or those of a new figure of pyplot."""
-    plt = import_optional("matplotlib.pyplot", "report")
-    if ax is None:
-        ax = plt.subplots(1, 2, figsize=figsize, layout="constrained")[1]
-    if np.size(ax) != 2:
-        raise ValueError(f"ax must be two Axes, as those of plt.subplots(1, 2); got {np.size(ax)}.")
-    return np.asarray(ax, dtype=object).ravel()
+    if ax is not None:
+        return ax
+    return plt.subplots(1, panels, figsize=figsize, layout="constrained")[1]
 
 
 def name_rows(ax: Any, names: Sequence[str], bold: str | None = None) -> None:
@@ -154,13 +145,6 @@ def side_legend(ax: Any, handles: Any, names: Sequence[str], **options: Any) -> 
     """Place a legend to the right of the axes."""
     place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.03), "frameon": False}
     ax.legend(handles, names, **place, **options)
-
-
-def standardize(reference: FloatArray, *others: FloatArray) -> list[FloatArray]:
-    """Scale samples so that each feature of the reference has mean zero and variance one."""
-    mean, scale = reference.mean(axis=0), feature_scales(reference)
-    scale[scale == 0] = 1.0
-    return [(samples - mean) / scale for samples in (reference, *others)]
 
 
 def draw_samples(n_samples: int, max_samples: int, random_state: Any) -> IntArray:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 
 from genmetric._neighbors import nearest_neighbors
@@ -25,10 +26,8 @@ from genmetric.plot.palette import (
     draw_samples,
     label,
     labels,
-    one_axes,
+    new_axes,
     side_legend,
-    standardize,
-    two_axes,
 )
 
 
@@ -46,8 +45,6 @@ class EmbeddingDisplay:
         Names of the classes 0, 1, ...
     n_rows : int
         Total number of samples.
-    titles : tuple of two str, default=("Before: standardized features", "After: learned metric")
-        Titles of the two panels.
 
     Attributes
     ----------
@@ -75,7 +72,6 @@ class EmbeddingDisplay:
     classes: IntArray
     class_names: Sequence[str]
     n_rows: int
-    titles: tuple[str, str] = ("Before: standardized features", "After: learned metric")
 
     @classmethod
     def from_estimator(
@@ -120,9 +116,8 @@ class EmbeddingDisplay:
         x, z = _features_and_images(estimator, X)
         codes, names = class_codes(y, class_names)
         shown = draw_samples(len(x), max_rows, random_state)
-        plain = standardize(x[shown])[0]
         return cls(
-            _plane(plain, reducer),
+            _plane(StandardScaler().fit_transform(x[shown]), reducer),
             after=_plane(z[shown], reducer),
             classes=codes[shown],
             class_names=names,
@@ -142,9 +137,12 @@ class EmbeddingDisplay:
         EmbeddingDisplay
             The display itself.
         """
-        axes = two_axes(ax, (9.0, 4.2))
+        axes = np.ravel(new_axes(ax, (9.0, 4.2), panels=2))
+        if len(axes) != 2:
+            raise ValueError(f"ax must be two Axes, as of plt.subplots(1, 2); got {len(axes)}.")
         many = len(self.class_names) > MAX_LEGEND
-        for at, points, title in zip(axes, (self.before, self.after), self.titles, strict=True):
+        panels = {"Before: standardized features": self.before, "After: learned metric": self.after}
+        for at, (title, points) in zip(axes, panels.items(), strict=True):
             handles = _scatter_classes(at, points, self.classes)
             for c in handles if many else ():
                 centre = np.median(points[self.classes == c], axis=0)
@@ -289,12 +287,11 @@ class NeighborsDisplay:
         codes, pool_codes = both[: len(x)], both[-len(pool) :]
         asked = draw_samples(len(x), max_rows, random_state) if rows is None else np.asarray(rows)
         k = min(check_count(n_neighbors, "n_neighbors"), len(pool) - own)
-        plain_pool, plain = standardize(pool, x[asked])
+        scale, skip = StandardScaler().fit(pool), asked if own else None
+        spaces = ((scale.transform(pool), scale.transform(x[asked])), (mapped_pool, z[asked]))
         before, after = (
-            pool_codes[
-                nearest_neighbors(space, k, queries=queries, exclude=asked if own else None).indices
-            ]
-            for space, queries in ((plain_pool, plain), (mapped_pool, z[asked]))
+            pool_codes[nearest_neighbors(space, k, queries=queries, exclude=skip).indices]
+            for space, queries in spaces
         )
         same = [found == codes[asked][:, None] for found in (before, after)]
         gain = same[1].sum(axis=1) - same[0].sum(axis=1)
@@ -325,7 +322,7 @@ class NeighborsDisplay:
             The display itself.
         """
         n, k = np.shape(self.before)
-        ax = one_axes(ax, (1.6 + 0.31 * (2 * k + 4), 1.2 + 0.31 * n))
+        ax = new_axes(ax, (1.6 + 0.31 * (2 * k + 4), 1.2 + 0.31 * n))
         codes = np.hstack([np.reshape(self.classes, (-1, 1)), self.before, self.after])
         x, y = np.meshgrid(np.r_[0, 1.6 + np.arange(k), 2.6 + k + np.arange(k)], np.arange(n))
         same = codes == codes[:, :1]
@@ -426,10 +423,6 @@ class LocalMetricsDisplay:
         y: ArrayLike,
         *,
         grid: int = 11,
-        class_names: Sequence[Any] | None = None,
-        feature_names: Sequence[Any] | None = None,
-        max_rows: int = 2000,
-        random_state: Any = 0,
         ax: Any = None,
     ) -> LocalMetricsDisplay:
         """Draw the local metrics of an estimator fitted on two features.
@@ -445,14 +438,6 @@ class LocalMetricsDisplay:
             Labels of `X`.
         grid : int, default=11
             Number of ellipses along each axis; those far from every sample are left out.
-        class_names : sequence, default=None
-            Names of the classes in sorted order of the labels.
-        feature_names : sequence of length 2, default=None
-            Names of the features.
-        max_rows : int, default=2000
-            Maximum number of samples shown, drawn at random.
-        random_state : int, RandomState instance or None, default=0
-            Determines the samples drawn.
         ax : matplotlib.axes.Axes, default=None
             Axes to draw on; by default those of a new figure.
 
@@ -468,7 +453,6 @@ class LocalMetricsDisplay:
                 f"X must have 2 features, which span the plane; got {rows.shape[1]}. Fit the "
                 "estimator on two of them."
             )
-        codes, classes = class_codes(y, class_names)
         low, high = np.quantile(rows, [0.03, 0.97], axis=0)
         span = np.where(high > low, high - low, 1.0)
         low, high = low - 0.06 * span, high + 0.06 * span
@@ -480,15 +464,15 @@ class LocalMetricsDisplay:
         gaps = np.abs((centres - low)[:, None] / step - np.unique(cells, axis=0)).max(axis=2)
         centres = centres[gaps.min(axis=1) < 0.75]
         local, average = _local_metrics(estimator, centres, rows)
-        shown = draw_samples(len(rows), max_rows, random_state)
+        classes, codes = np.unique(np.asarray(y), return_inverse=True)
         return cls(
             centres,
             metrics=local,
             metric=average,
-            rows=rows[shown],
-            classes=codes[shown],
-            class_names=classes,
-            feature_names=linear_map(estimator, X, feature_names=feature_names).feature_names_in,
+            rows=rows,
+            classes=codes,
+            class_names=classes.astype(str).tolist(),
+            feature_names=linear_map(estimator, X).feature_names_in,
             spacing=(float(step[0]), float(step[1])),
         ).plot(ax=ax)
 
@@ -505,8 +489,8 @@ class LocalMetricsDisplay:
         LocalMetricsDisplay
             The display itself.
         """
+        ax = new_axes(ax, (7.4, 5.0))
         collections = import_optional("matplotlib.collections", "report")
-        ax = one_axes(ax, (7.4, 5.0))
         handles = _scatter_classes(ax, self.rows, self.classes, alpha=0.5)
         step = np.asarray(self.spacing)
         outlines = self.points[:, None] + _ellipses(self.metrics, step)
@@ -522,11 +506,8 @@ class LocalMetricsDisplay:
         ax.set(xlim=(low[0], high[0] + 3 * step[0]), ylim=(low[1], high[1]))
         ax.set_xlabel(label(self.feature_names[0], width=40))
         ax.set_ylabel(label(self.feature_names[1], width=40))
-        shown = list(handles)[:9]
-        entries = [label(self.class_names[c], width=18) for c in shown]
-        if len(shown) < len(handles):
-            entries[-1] += f" and {len(handles) - len(shown)} more"
-        side_legend(ax, [handles[c] for c in shown], entries, markerscale=1.4)
+        entries = [label(self.class_names[c], width=18) for c in handles]
+        side_legend(ax, list(handles.values())[:20], entries[:20], markerscale=1.4)
         ax.set_title("Local metrics")
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -621,7 +602,7 @@ def _local_metrics(
             "pipeline that ends with one."
         )
     before, factor = centres, np.eye(2)
-    if isinstance(transformer, Pipeline) and len(transformer) > 1:
+    if isinstance(transformer, Pipeline):
         first = linear_map(transformer[:-1], rows)
         before, factor = first.map_features(centres), first.matrix
     local = np.asarray(last.local_metrics(before), float)

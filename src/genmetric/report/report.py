@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
 
 from genmetric._neighbors import nearest_neighbors
 from genmetric._text import duration, import_optional
@@ -29,7 +30,7 @@ from genmetric.plot import (
     MetricHeatmapDisplay,
     NeighborsDisplay,
 )
-from genmetric.plot.palette import draw_samples, plain_name, standardize
+from genmetric.plot.palette import draw_samples, plain_name
 from genmetric.report.page import Cell, Table, page_style, text, write_template
 
 
@@ -314,8 +315,8 @@ def _examples(
 ) -> dict[str, Any]:
     """Return samples whose nearest neighbour changes, with the columns behind the change."""
     y, (rest, held) = np.asarray(c.y), parts
-    into = linear_map(model, x[rest])
-    spaces = (standardize(x[rest], x[held]), [into.map_features(x[rows]) for rows in parts])
+    into, scale = linear_map(model, x[rest]), StandardScaler().fit(x[rest])
+    spaces = ([move(x[rows]) for rows in parts] for move in (scale.transform, into.map_features))
     before, after = (rest[nearest_neighbors(a, 1, queries=b).indices[:, 0]] for a, b in spaces)
     if c.task == "classification":
         off = [(y[found] != y[held]).astype(float) for found in (before, after)]
