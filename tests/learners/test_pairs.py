@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.linalg import inv, sqrtm
+from scipy.sparse import csr_array
 from scipy.special import expit, logit
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import NotFittedError
@@ -439,6 +440,11 @@ def test_invalid_indices(index):
     for method in (model.fit, model.predict):
         with pytest.raises(ValueError, match="must be integers from 0 to 199"):
             method(index)
+
+
+def test_a_sparse_preprocessor_is_refused():
+    with pytest.raises(TypeError, match=r"sparse matrix; expected an array.*TruncatedSVD"):
+        PairClassifier(preprocessor=csr_array(np.eye(10))).fit([[0, 1], [2, 3]])
 
 
 def test_invalid_thresholds(model, unseen):

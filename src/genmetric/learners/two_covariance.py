@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -347,6 +348,11 @@ def indexed_pairs(estimator: Any, pairs: Any, *, all_vectors: bool = False) -> t
     used, rows = np.unique(index, return_inverse=True)
     if callable(preprocessor):
         return preprocessor(used), rows.reshape(-1, 2)
+    if issparse(preprocessor):
+        raise TypeError(
+            "The preprocessor is a sparse matrix; expected an array. Reduce its features first, for "
+            "example with TruncatedSVD."
+        )
     n_samples = len(preprocessor)
     if index.dtype.kind not in "iu" or not index.size or used[0] < 0 or used[-1] >= n_samples:
         raise ValueError(
