@@ -80,17 +80,19 @@ def test_help_and_version(genmetric):
         (["zzz"], "genmetric: no command 'zzz'. The commands are demo, compare"),
         (
             ["compare"],
-            "genmetric compare: Missing argument 'DATA'. Example: genmetric compare data",
+            "genmetric compare: Missing argument 'DATA'. genmetric compare --help lists",
         ),
-        (["compare", "x.csv"], "genmetric compare: Missing option '-t' / '--target'."),
-        (["fit", "x.csv", "-t", "y", "-o", "m", "-m", "magic"], "genmetric fit: Invalid value"),
-        (["fit", "x.csv", "-t", "y", "-o", "m", "-m", "ridge"], "genmetric fit: Invalid value"),
+        (["compare", "-"], "genmetric compare: Missing option '-t' / '--target'."),
+        *(
+            (["fit", "-", "-t", "y", "-o", "m", "-m", key], "genmetric fit: Invalid value for '-m'")
+            for key in ("magic", "ridge", "lda,nca")
+        ),
         (
-            ["compare", "x.csv", "-t", "y", "--score", "accuracy"],
-            "genmetric compare: Invalid value",
+            ["compare", "-", "-t", "y", "--score", "accuracy"],
+            "genmetric compare: Invalid value for '--score'",
         ),
         (["--nonsense"], "genmetric: No such option"),
-        (["inspect", "absent.gm"], "genmetric inspect: absent.gm: no such file."),
+        (["inspect", "absent.gm"], "genmetric inspect: Invalid value for 'MODEL': File"),
     ],
 )
 def test_invalid_arguments_give_one_line(genmetric, words, error):
@@ -110,10 +112,10 @@ def test_debug_shows_the_traceback_and_bugs_are_bugs(genmetric, tmp_path, monkey
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr("genmetric.cli.options.data_source", broken)
-    monkeypatch.setattr("genmetric.cli.inspect.load_model", broken)
+    monkeypatch.setattr("genmetric.cli.inspect.Model", broken)
     for words, code, text in (
         (["compare", bad, "-t", "y"], 1, "genmetric compare: this is a bug"),
-        (["inspect", "x.gm"], 2, "genmetric inspect: the model is damaged, and if genmetric wrote"),
+        (["inspect", bad], 2, "genmetric inspect: the model is damaged, and if genmetric wrote"),
     ):
         done = genmetric(*words)
         assert done.code == code

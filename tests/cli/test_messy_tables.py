@@ -156,15 +156,14 @@ def test_new_rows_with_unreadable_cells(genmetric, tmp_path):
     assert "oops" not in genmetric("predict", model, new, "--na", "oops").err
 
 
-def test_an_identifier_is_suggested_to_name_the_rows(genmetric, tmp_path):
+def test_a_column_can_name_the_rows(genmetric, tmp_path):
     model = tmp_path / "m.gm"
     names = [f"c{7 * i}" for i in range(N)]
     path = write_csv(tmp_path, {"customer id": names, "a": SIGNAL, "y": CLASSES})
     assert genmetric("fit", path, "-t", "y", "-m", "uniform", "-o", model, "-q").code == 0
     done = genmetric("predict", model, path)
-    assert done.err.startswith("add --keep 'customer id' to name the rows.\n")
+    assert done.out.startswith("predicted\n")
     done = genmetric("predict", model, path, "--keep", "customer id")
-    assert "--keep" not in done.err
     assert done.out.startswith("customer id,predicted\nc0,")
 
 

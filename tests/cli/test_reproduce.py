@@ -64,5 +64,5 @@ def test_datasets_are_listed(genmetric, tmp_path, monkeypatch):
     done = genmetric("datasets")
     assert done.code == 0, done.err
     assert "vehicle" in done.out
-    assert "Put heart.csv.gz" in done.out
+    assert "OpenML, or heart.csv.gz in --data-dir" in done.out
     assert genmetric("datasets", "--data-dir", tmp_path / "absent").code == 2

@@ -24,18 +24,10 @@ COMMANDS = {
     "fit": ("fit", "Learn a metric from a table and save it."),
     "transform": ("apply", "Map rows to the space of a saved metric."),
     "predict": ("apply", "Predict classes or numbers of rows with a saved model."),
-    "neighbors": ("neighbors", "Find nearest rows and the columns that explain them."),
+    "neighbors": ("apply", "Find nearest rows and the columns that explain them."),
     "inspect": ("inspect", "Show the contents of a saved model."),
     "reproduce": ("reproduce", "Recompute the tables of the paper."),
     "datasets": ("reproduce", "List the datasets of the package."),
-}
-
-#: Arguments to show if one is missing.
-EXAMPLES = {
-    "compare": "data.csv --target COLUMN",
-    "fit": "data.csv --target COLUMN --output model.gm",
-    "neighbors": "model.gm data.csv new.csv",
-    "inspect": "model.gm",
 }
 
 #: Commands that apply a model file.
@@ -111,7 +103,7 @@ def run(args: Sequence[str] | None = None) -> int:
     where = f"genmetric {first}" if first in COMMANDS else "genmetric"
     try:
         with _plain_warnings():
-            code = cli.main(words, prog_name="genmetric", standalone_mode=False)
+            code = cli.main(words, prog_name="genmetric", standalone_mode=False, obj=words)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except SystemExit as stop:
@@ -125,8 +117,8 @@ def run(args: Sequence[str] | None = None) -> int:
         if words[:1] == ["--debug"]:
             traceback.print_exc()
         text, code = _one_line(error), 2
-        if isinstance(error, click.MissingParameter) and first in COMMANDS:
-            text += f" Example: {where} {EXAMPLES.get(first, 'model.gm data.csv')}"
+        if isinstance(error, click.MissingParameter):
+            text += f" {where} --help lists the arguments and options."
         elif not isinstance(error, (click.ClickException, *BAD_INPUT)):
             # A model from elsewhere can contain anything, so it is the first suspect.
             code = 2 if first in MODEL_COMMANDS else 1

@@ -1,11 +1,9 @@
-"""`genmetric transform` and `genmetric predict`: a saved model applied to new rows."""
+"""`genmetric transform`, `predict` and `neighbors`: a saved model applied to new rows."""
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +11,15 @@ import click
 
 from genmetric._text import import_optional
 from genmetric.cli import options as opt
-from genmetric.cli.output import remark, write_frames
+from genmetric.cli.output import check_output, remark, write_frames
 from genmetric.comparison.methods import METHODS
 from genmetric.tables import TableError
 
 if TYPE_CHECKING:
     from genmetric.inspection import LinearMap
+
+#: Columns whose share is smaller than this are not named.
+SMALLEST_SHARE = 0.005
 
 #: Columns of the input that are copied to the output.
 kept_columns = opt.stacked(
@@ -27,21 +28,27 @@ kept_columns = opt.stacked(
 )
 
 
-@dataclass
 class Model:
-    """Contents of a model file; the encoder is the first step of a model of `genmetric fit`."""
+    """A model file written by `genmetric fit`, or by `genmetric.save` with feature names."""
 
-    path: Path
-    estimator: Any
-    metadata: dict[str, Any]
-    encoder: Any
+    def __init__(self, path: Path) -> None:
+        from sklearn.pipeline import Pipeline
 
-    def __post_init__(self) -> None:
-        """Look up what a model saved from Python may lack."""
+        from genmetric.files import load
+        from genmetric.tables import TableEncoder
+
+        self.path = path
+        self.estimator, self.metadata = load(path, return_metadata=True)
         self.facts: dict[str, Any] = self.metadata.get("training", {})
         self.target: dict[str, Any] = self.metadata.get("target", {})
         self.method = str(self.metadata.get("method") or type(self.estimator).__name__)
-        self.predictor = self.estimator if self.encoder is None else self.estimator[1:]
+        # A model of `genmetric fit` begins with the encoder of the table.
+        self.encoder, self.predictor = None, self.estimator
+        if isinstance(self.estimator, Pipeline) and isinstance(self.estimator[0], TableEncoder):
+            self.encoder, self.predictor = self.estimator[0], self.estimator[1:]
+        elif not hasattr(self.estimator, "feature_names_in_"):
+            advice = "Fit it with genmetric fit, or in Python on a DataFrame."
+            raise click.UsageError(f"{path}: the model has no column names. {advice}")
 
     def linear_map(self) -> LinearMap:
         """Return the map to the space where distances are Euclidean."""
@@ -66,32 +73,24 @@ class Model:
 
         if self.encoder is not None:
             self.encoder.na_values = (*self.encoder.na_values, *options["na"])
+        own = self.metadata.get("id")
         for frame in read_batches(opt.data_source(path), **opt.reading(options)):
-            rows = self._rows(frame, options)
+            rows = self._rows(frame, strict=options["strict"])
             if into is not None and self.encoder is None:
                 rows = into.prepare(rows)
-            own = self.metadata.get("id")
             name = options["id_column"] or (own if own in frame.columns else None)
             names = [*([] if name is None else [name]), *options.get("keep", ())]
             opt.check_names(names, frame.columns, " to copy")
             yield frame, rows, {name: frame[name].to_numpy() for name in names}
 
-    def values(self, features: Any) -> Any:
-        """Return rows of features as columns of the table, in their own units."""
-        if self.encoder is not None:
-            return self.encoder.inverse_transform(features)
-        return import_optional("pandas", "cli").DataFrame(
-            features, columns=list(self.estimator.feature_names_in_)
-        )
-
-    def _rows(self, frame: Any, options: dict[str, Any]) -> Any:
+    def _rows(self, frame: Any, *, strict: bool) -> Any:
         """Return features of a table, or plain numbers for an estimator without an encoder."""
         if self.encoder is None:
             names = list(self.estimator.feature_names_in_)
             opt.check_names(names, frame.columns, ", which the model was fitted on")
             return frame[names].apply(import_optional("pandas", "cli").to_numeric).astype(float)
         with warnings.catch_warnings():
-            if options["strict"]:
+            if strict:
                 warnings.simplefilter("error", UserWarning)
             try:
                 return self.encoder.transform(frame)
@@ -99,22 +98,31 @@ class Model:
                 advice = "Correct the cell, state that it is missing (--na), or leave out --strict."
                 raise TableError(f"--strict refuses the table: {warning} {advice}") from None
 
+    def values(self, features: Any) -> Any:
+        """Return rows of features as columns of the table, in their own units."""
+        if self.encoder is not None:
+            return self.encoder.inverse_transform(features)
+        names = list(self.estimator.feature_names_in_)
+        return import_optional("pandas", "cli").DataFrame(features, columns=names)
 
-def load_model(path: Path) -> Model:
-    """Load a model file written by `genmetric fit`, or by `genmetric.save` with feature names."""
-    opt.check_file(path)
-    from sklearn.pipeline import Pipeline
 
-    from genmetric.files import load
-    from genmetric.tables import TableEncoder
+def _frame(kept: dict[str, Any], computed: dict[str, Any]) -> Any:
+    """Return copied and computed columns as a table."""
+    from pandas import DataFrame
 
-    estimator, metadata = load(path, return_metadata=True)
-    if isinstance(estimator, Pipeline) and isinstance(estimator[0], TableEncoder):
-        return Model(path, estimator, metadata, estimator[0])
-    if not hasattr(estimator, "feature_names_in_"):
-        advice = "Fit it with genmetric fit, or in Python on a DataFrame."
-        raise click.UsageError(f"{path}: the model has no column names. {advice}")
-    return Model(path, estimator, metadata, None)
+    for name in kept:
+        if name in computed:
+            raise click.UsageError(
+                f"the output has a column {name!r} of its own. Rename that of the table."
+            )
+    return DataFrame({**kept, **computed})
+
+
+def _significant(values: Any, digits: int = 7) -> Any:
+    """Round numbers to some significant digits."""
+    import numpy as np
+
+    return np.array([float(f"{value:.{digits}g}") for value in values])
 
 
 @click.command()
@@ -122,7 +130,6 @@ def load_model(path: Path) -> Model:
 @opt.DATA
 @opt.OUT
 @kept_columns
-@opt.option("--prefix", "Prefix of the output columns z1, z2, ...", default="z")
 @opt.file_options
 @opt.quiet
 def transform(model: Path, data: Path, output: Path | None, **options: Any) -> None:
@@ -130,22 +137,15 @@ def transform(model: Path, data: Path, output: Path | None, **options: Any) -> N
 
     Columns are found by name; other columns are ignored. The file is read in batches.
     """
-    output = opt.table_output(output, data, model)
-    loaded = load_model(model)
+    check_output(output, data, model, table=True)
+    loaded = Model(model)
     into = loaded.linear_map()
-    names = [f"{options['prefix']}{j + 1}" for j in range(len(into.matrix))]
-
-    def frames() -> Iterator[Any]:
-        from pandas import DataFrame
-
-        for _, rows, columns in loaded.batches(data, options, into):
-            twice = [name for name in columns if name in names]
-            if twice:
-                raise click.UsageError(f"{twice[0]!r} names a column twice. Use another --prefix.")
-            columns |= dict(zip(names, into.map_features(rows).T, strict=True))
-            yield DataFrame(columns)
-
-    write_frames(frames(), output)
+    names = [f"z{j + 1}" for j in range(len(into.matrix))]
+    frames = (
+        _frame(kept, dict(zip(names, into.map_features(rows).T, strict=True)))
+        for _, rows, kept in loaded.batches(data, options, into)
+    )
+    write_frames(frames, output)
 
 
 @click.command()
@@ -162,8 +162,8 @@ def predict(model: Path, data: Path, output: Path | None, **options: Any) -> Non
     Columns are found by name; other columns are ignored. If DATA contains the target column, the
     error rate is reported too, or R² and the mean absolute error of numbers.
     """
-    output = opt.table_output(output, data, model)
-    loaded = load_model(model)
+    check_output(output, data, model, table=True)
+    loaded = Model(model)
     for name in ("predict", *(["predict_proba"] if options["proba"] else [])):
         if not hasattr(loaded.predictor, name):
             raise click.UsageError(f"{model}: a model of {loaded.method} has no {name}.")
@@ -177,43 +177,24 @@ def _predictions(
     loaded: Model, data: Path, options: dict[str, Any], known: list[tuple[Any, Any]]
 ) -> Iterator[Any]:
     """Yield predictions; add pairs of targets, where the file has them, and predictions."""
-    from pandas import DataFrame
-
     from genmetric.tables import Target
 
     facts: dict[str, Any] = {"name": None, "task": "classification", **loaded.target}
     facts |= {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
     target = Target(**facts)
-    for i, (frame, rows, columns) in enumerate(loaded.batches(data, options)):
-        if i == 0 and not columns and loaded.encoder is not None:
-            _suggest_names(loaded.encoder.columns_, frame.columns, quiet=options["quiet"])
+    for frame, rows, kept in loaded.batches(data, options):
         predicted = loaded.predictor.predict(rows)
         if target.name in frame.columns:
             y, present = target.read(frame)
             known.append((y, predicted[present]))
         # Ten digits show all of a number without its rounding error: 132.57000000000002.
-        shown = significant(predicted, 10) if predicted.dtype.kind == "f" else predicted
-        columns["predicted" if "predicted" not in columns else "predicted_target"] = shown
+        shown = _significant(predicted, 10) if predicted.dtype.kind == "f" else predicted
+        computed = {"predicted": shown}
         if options["proba"]:
             shares = loaded.predictor.predict_proba(rows).T
-            names = loaded.predictor.classes_
-            columns |= {f"p_{c}": significant(p) for c, p in zip(names, shares, strict=True)}
-        yield DataFrame(columns)
-
-
-def significant(values: Any, digits: int = 7) -> Any:
-    """Round numbers to some significant digits."""
-    import numpy as np
-
-    return np.array([float(f"{value:.{digits}g}") for value in values])
-
-
-def _suggest_names(decisions: list[dict[str, Any]], names: Any, *, quiet: bool) -> None:
-    """Say how to name the rows, if training left out an identifier that this table has."""
-    for found in decisions:
-        if "identifier" in found["reason"] and found["name"] in names:
-            remark(f"add --keep {shlex.quote(found['name'])} to name the rows.", quiet=quiet)
-            return
+            pairs = zip(loaded.predictor.classes_, shares, strict=True)
+            computed |= {f"p_{name}": _significant(share) for name, share in pairs}
+        yield _frame(kept, computed)
 
 
 def leave_one_out_text(facts: dict[str, Any]) -> str:
@@ -245,3 +226,109 @@ def _judgement(loaded: Model, data: Path, known: list[tuple[Any, Any]]) -> str:
         text += f" The model was fitted on a file of this name and size; its leave-one-out {fairer}"
         text += " is a better estimate for new rows."
     return text
+
+
+@click.command()
+@opt.MODEL
+@click.argument("reference", metavar="REFERENCE", type=opt.INPUT)
+@click.argument("queries", metavar="QUERIES", type=opt.INPUT)
+@opt.OUT
+@opt.option("-k --neighbors", "Number of neighbours per query.", type=opt.COUNT, default=5)
+@opt.option("--top", "Number of columns to name per neighbour.", type=opt.COUNT, default=3)
+@opt.column("--id id_column", "Column that identifies rows, in both files.")
+@opt.file_options
+@opt.quiet
+def neighbors(
+    model: Path, reference: Path, queries: Path, output: Path | None, **options: Any
+) -> None:
+    """Find the nearest rows of REFERENCE for each row of QUERIES, under the metric of MODEL.
+
+    The output has one line per neighbour: the query and the neighbour (row numbers from 1, or
+    their ids), the rank, the distance, the target of the neighbour if REFERENCE has this column,
+    and the columns with the largest shares of the squared distance, with the values of query and
+    neighbour. A share can be negative: with correlated columns, differences in two of them can
+    compensate each other. If both files are the same, each row is excluded from its own
+    neighbours. QUERIES can be -, the standard input. REFERENCE is read into memory.
+    """
+    check_output(output, reference, queries, model, table=True)
+    loaded = Model(model)
+    same = "-" not in (str(reference), str(queries)) and reference.samefile(queries)
+    write_frames(_neighbors(loaded, reference, queries, options, same=same), output)
+
+
+def _neighbors(
+    loaded: Model, reference: Path, queries: Path, options: dict[str, Any], *, same: bool
+) -> Iterator[Any]:
+    """Yield the output for chunks of queries."""
+    import numpy as np
+
+    from genmetric._parallel import row_chunks
+    from genmetric.inspection import explain_features
+
+    into, k = loaded.linear_map(), options["neighbors"]
+    target = loaded.target.get("name")
+    parts, ids, targets = [], [], []
+    for frame, rows, kept in loaded.batches(reference, options, into):
+        parts.append(rows)
+        ids += list(kept.values())[:1]
+        targets += [frame[target].to_numpy()] if target in frame.columns else []
+    features = np.concatenate(parts)
+    if len(features) <= same:
+        raise click.UsageError("REFERENCE has no other row to be a neighbour.")
+    known = {"neighbor": np.concatenate(ids) if ids else np.arange(1, len(features) + 1)}
+    known |= {f"neighbor_{target}": np.concatenate(targets)} if targets else {}
+    values, first = loaded.values(features), 0
+    for _, asked, kept in loaded.batches(queries, options, into):
+        numbers = np.arange(first, first + len(asked))
+        names = next(iter(kept.values()), numbers + 1)
+        # The features of all neighbours of a chunk are in memory at once.
+        for rows in row_chunks(len(asked), 32 * asked.shape[1] * (k + 1)):
+            own = numbers[rows] if same else None
+            found = explain_features(into, asked[rows], features, k, own)
+            near = {name: array[found.indices.ravel()] for name, array in known.items()}
+            why = _reasons(found, loaded.values(asked[rows]), values, options["top"])
+            yield _neighbor_table(found, names[rows], near, why)
+        first += len(asked)
+
+
+def _neighbor_table(found: Any, names: Any, near: dict[str, Any], why: list[str]) -> Any:
+    """Return one line per neighbour of some queries."""
+    import numpy as np
+
+    n, k = found.distances.shape
+    table = {
+        "query": np.repeat(names, k),
+        "rank": np.tile(np.arange(1, k + 1), n),
+        "neighbor": near.pop("neighbor"),
+        "distance": _significant(found.distances.ravel()),
+    }
+    return _frame(table, {**near, "top_columns": why})
+
+
+def _reasons(found: Any, asked: Any, reference: Any, n_top: int) -> list[str]:
+    """Name the columns with the largest shares in each distance, with both values."""
+    (n, k), columns = found.distances.shape, found.feature_names
+    query_cells, cells = (
+        [frame[c].to_numpy(object) for c in columns] for frame in (asked, reference)
+    )
+    shares = found.shares.reshape(n * k, -1)
+    tops = found.top_features(n_top).reshape(n * k, -1)
+    reasons = []
+    for i, (row, top) in enumerate(zip(found.indices.ravel(), tops, strict=True)):
+        words = [
+            f"{columns[j]} {shares[i, j]:.0%} "
+            f"({_value(query_cells[j][i // k])}, {_value(cells[j][row])})"
+            for j in top
+            if abs(shares[i, j]) >= SMALLEST_SHARE
+        ]
+        reasons.append("; ".join(words) or "equal")
+    return reasons
+
+
+def _value(value: Any) -> str:
+    """Write a value of a table in few characters."""
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if hasattr(value, "isoformat"):
+        return str(value.isoformat()).removesuffix("T00:00:00")
+    return str(value)[:40]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +35,14 @@ PARAMETERS = ("scoring", "groups", "time", "n_splits", "n_repeats", "max_samples
 @opt.column_options
 @opt.column("--group groups", "Rows of one value, such as a patient, are in one fold.")
 @opt.column("--time", "The folds are consecutive blocks of this time. Not a feature.")
-@opt.option("--report", "Write a report with figures.", metavar="HTML", type=opt.FILE)
+@opt.option("--report", "Write a report with figures.", metavar="HTML", type=opt.OUTPUT)
 @opt.option(
     "--methods --method methods",
     f"Methods to compare (default: all for the kind of target except {ADDED}).",
     metavar="A,B,...",
-    type=opt.MethodKeys(several=True),
+    callback=opt.method_keys,
 )
-@opt.option("--add", "Compare these as well.", metavar="A,B,...", type=opt.MethodKeys(several=True))
+@opt.option("--add", "Compare these as well.", metavar="A,B,...", callback=opt.method_keys)
 @opt.option(
     "--score --scoring scoring",
     "error (default), balanced_error (default if a class is rare), f1_macro, log_loss or roc_auc "
@@ -80,8 +81,7 @@ def compare(
 
         methods = options["methods"]
         if options["add"]:
-            listed = [m.key for m in find_methods(methods, target.task)]
-            methods = [m.key for m in find_methods([*listed, *options["add"]], target.task)]
+            methods = [*(m.key for m in find_methods(methods, target.task)), *options["add"]]
         interrupted = False
         try:
             found = compare_metrics(
@@ -100,7 +100,10 @@ def compare(
     found.target, found.notes[:0] = target, notes[1:]
     step = _next_command(ctx, found, encoder.drop)
     if as_json:
-        say(json.dumps({"target": options["target"], "reason": target.reason, **_values(found)}))
+        values = {**found.to_dict(), "target": target.name, "reason": target.reason}
+        for entry, result in zip(values["results"], found.results, strict=True):
+            entry["score"] = None if result.skipped else float(found.scoring.score(result.error))
+        say(json.dumps(values))
     else:
         say(f"{notes[0]}\n{found}" + (f"\n\nNext: {step}" if step else ""))
     if report is not None:
@@ -108,21 +111,13 @@ def compare(
 
         ids = options["id_column"]
         names = None if ids is None else [str(name) for name in X[ids].iloc[found.rows]]
-        footers = [opt.command_line("compare", ctx)]
+        footers = [shlex.join(["genmetric", *ctx.obj])]
         write_report(found, report, row_names=names, command=step, footers=footers)
         remark(f"{report} written.", quiet=options["quiet"])
     if interrupted:
         ctx.exit(130)
     if not any(result.has_map for result in found.ran):
         ctx.exit(1)
-
-
-def _values(found: Comparison) -> dict[str, Any]:
-    """Return a comparison as values of JSON, with the mean score of each method."""
-    values = found.to_dict()
-    for entry, result in zip(values["results"], found.results, strict=True):
-        entry["score"] = None if result.skipped else float(found.scoring.score(result.error))
-    return values
 
 
 def _check_report(path: Path, *inputs: Path) -> None:
@@ -138,16 +133,25 @@ def _next_command(ctx: click.Context, found: Comparison, dropped: Any) -> str:
 
     if not found.recommended:
         return ""
-    shared = {param.name or "" for param in fit.params} - {"quiet"}
+    words = ["genmetric", "fit", str(ctx.params["data"])]
+    for param in fit.params:
+        name, source = param.name or "", ctx.get_parameter_source(param.name or "")
+        if name in ("data", "quiet") or source is None or source.name != "COMMANDLINE":
+            continue
+        value = ctx.params[name]
+        if value is True or value is False:
+            words += (param.opts if value else param.secondary_opts)[-1:]
+        else:
+            for one in value if isinstance(value, tuple) else [value]:
+                words += [param.opts[-1], str(one)]
     left_out = [name for name in found.encoder.drop if name not in dropped]
     left_out += [ctx.params[role] for role in ("groups", "time") if ctx.params[role]]
-    more = [word for name in left_out for word in ("--drop", name)]
-    more += ["--method", found.recommended, "--output", "model.gm"]
-    return opt.command_line("fit", ctx, shared, more)
+    words += [word for name in left_out for word in ("--drop", name)]
+    return shlex.join([*words, "--method", found.recommended, "--output", "model.gm"])
 
 
 @click.command()
-@opt.option("-o --report", "Report to write.", type=opt.FILE, default="genmetric-demo.html")
+@opt.option("-o --report", "Report to write.", type=opt.OUTPUT, default="genmetric-demo.html")
 @opt.flag("--no-report", "Do not write a report.")
 @time_limit
 @opt.seed
@@ -174,15 +178,11 @@ def demo(report: Path, no_report: bool, time_limit: float | None, seed: int, qui
             )
 
     say("Error rate of nearest neighbours in %, 5-fold cross-validation\n")
-    for number, key in enumerate(DEMO_METHODS, start=1):
-        say(f"  ({number}) {METHODS[key].label}")
-    heads = "".join(f"{f'({number})':>8}" for number in range(1, len(DEMO_METHODS) + 1))
-    say(f"\n{'dataset':<14}{'samples':>8}{'features':>10}{'classes':>9}{heads}")
+    say("".join(f"{title:<15}" for title in ("dataset", "samples", "features", *DEMO_METHODS)))
     for name in DATASETS:
         found = compared(name, methods=DEMO_METHODS, n_splits=5, n_repeats=1)
-        errors = "".join(f"{100 * found[key].error:>8.1f}" for key in DEMO_METHODS)
-        sizes = f"{found.n_samples:>8}{found.n_features:>10}{len(found.class_names):>9}"
-        say(f"{name:<14}{sizes}{errors}")
+        errors = (f"{100 * found[key].error:.1f}" for key in DEMO_METHODS)
+        say("".join(f"{x:<15}" for x in (name, found.n_samples, found.n_features, *errors)))
     found = compared(DATASETS[-1])
     say(f"\n{found}")
     if not no_report:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import click
@@ -32,16 +31,19 @@ PLAN_ROWS = 50_000
 
 
 def _shrinkage(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Any:
-    """Read the value of --shrinkage."""
-    if value is None or value.lower() in ("none", "auto"):
-        return value and value.lower()
+    """Read the value of --shrinkage, which the metric checks."""
     try:
-        number = float(value)
+        return value and float(value)
     except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise click.BadParameter(f"{value!r} is not none, auto or a number from 0 to 1.")
-    return number
+        return value
+
+
+def _method_key(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Look up the key of a method that can be fitted."""
+    keys = opt.method_keys(ctx, param, value)
+    if keys and (len(keys) > 1 or not METHODS[keys[0]].distance):
+        raise click.BadParameter(f"{value!r} is not one distance; compare shows other methods.")
+    return keys[0] if keys else None
 
 
 @click.command(cls=opt.MethodsHelp)
@@ -50,9 +52,10 @@ def _shrinkage(_ctx: click.Context, _param: click.Parameter, value: str | None) 
 @opt.option(
     "-m --method",
     "Method to fit (default: generative-cv or regression-cv; in batches generative or regression).",
-    type=opt.MethodKeys(several=False),
+    metavar="KEY",
+    callback=_method_key,
 )
-@opt.option("-o --output", "Model file to write.", required=True, type=opt.FILE)
+@opt.option("-o --output", "Model file to write.", required=True, type=opt.OUTPUT)
 @opt.option("-k --neighbors", "Number of neighbours; selected by default.", type=opt.COUNT)
 @opt.option("--shrinkage", "Of covariances: none, auto or 0 to 1, the most.", callback=_shrinkage)
 @opt.option("--interpolation", "Weight of the learned metric, 0 to 1.", type=click.FloatRange(0, 1))
@@ -73,10 +76,8 @@ def fit(data: Path, output: Path, **options: Any) -> None:
     the metric, and the training rows in its space. New files need no options. The file contains
     no code.
     """
-    start = perf_counter()
     check_output(output, data)
     given = {n: options[n] for n in ("shrinkage", "interpolation") if options[n] is not None}
-    _check_settings(options, given)
     source = opt.data_source(data)
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     stream = options["stream"] or size > STREAM_BYTES
@@ -111,12 +112,10 @@ def fit(data: Path, output: Path, **options: Any) -> None:
             facts["leave_one_out_error"] = 1 - float(model[-1].score(None, y))
         model.steps.insert(0, ("columns", encoder))
         facts |= _metric_facts(model, X)
-    facts["seconds"] = round(perf_counter() - start, 3)
     facts["written"] = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     metadata = {"method": method.key, "target": asdict(target), "id": options["id_column"]}
     from genmetric.files import save
 
-    lines += ["The former file is replaced."] if output.is_file() else []
     save(model, output, metadata={**metadata, "training": facts})
     lines += [_summary(output, method, facts, len(encoder.get_feature_names_out()))]
     name = shlex.quote(str(output))
@@ -124,30 +123,19 @@ def fit(data: Path, output: Path, **options: Any) -> None:
     remark("\n".join(lines), quiet=options["quiet"])
 
 
-def _check_settings(options: dict[str, Any], given: Collection[str]) -> None:
-    """Refuse options that the method asked for does not accept."""
-    key = options["method"] or "generative"
-    for name in (*given, *(n for n in ("neighbors", "raw") if options[n])):
-        able = [m.key for m in METHODS.values() if m.distance and name in _settings(m)]
-        if key not in able:
-            raise click.UsageError(
-                f"--{name} needs one of the methods {', '.join(able)}; got {key}."
-            )
-
-
-def _settings(method: Method) -> tuple[str, ...]:
-    """Return the options that a method accepts."""
-    return (*method.settings, *(("neighbors", "raw") if method.votes else ()))
-
-
-def _method(task: Any, given: dict[str, Any], options: dict[str, Any], *, stream: bool) -> Method:
-    """Return the method asked for, or the default of the task; refuse one that is not for it."""
+def _method(task: Any, given: Collection[str], options: dict[str, Any], *, stream: bool) -> Method:
+    """Return the method asked for, or the default of the task; refuse what does not fit it."""
     key = options["method"] or DEFAULTS[task][bool(given) or stream]
     method = METHODS[key]
     able = [m for m in METHODS.values() if m.distance and task in m.tasks]
     if method not in able:
         other = f"Use one of {', '.join(m.key for m in able)}, or --task {method.tasks[0]}."
         raise click.UsageError(f"--method {key} is not for {task}, the task of the target. {other}")
+    for name in (*given, *(n for n in ("neighbors", "raw") if options[n])):
+        takes = [m for m in able if (name in m.settings if name in given else m.votes)]
+        if method not in takes:
+            keys = ", ".join(m.key for m in takes)
+            raise click.UsageError(f"--{name} needs one of the methods {keys}; got {key}.")
     if stream and not method.streams:
         streams = ", ".join(m.key for m in able if m.streams)
         raise click.UsageError(f"--method {key} needs all rows in memory. Use one of {streams}.")
@@ -177,13 +165,8 @@ def _fit_batches(
                 counts.update(_counted(y, target.task))
                 yield encoder.transform(frame[present]), y
 
-    model = fit_in_batches(
-        method,
-        batches,
-        task=target.task,
-        keep_samples=options["keep_rows"],
-        **settings,
-    )
+    kept = options["keep_rows"]
+    model = fit_in_batches(method, batches, task=target.task, keep_samples=kept, **settings)
     return model, passes[0]
 
 

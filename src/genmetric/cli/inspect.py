@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from genmetric.cli import options as opt
-from genmetric.cli.apply import Model, leave_one_out_text, load_model
+from genmetric.cli.apply import Model, leave_one_out_text
 from genmetric.cli.output import say
 
 
@@ -25,7 +25,7 @@ def inspect(model: Path, top: int, all_: bool, as_json: bool) -> None:
     rows. The shares sum to 100%; a share is negative if correlated columns compensate for it. For
     numeric columns the difference that makes a distance of 1 is shown, in their own units.
     """
-    found = _facts(load_model(model))
+    found = _facts(Model(model))
     if as_json:
         say(json.dumps(found, indent=2, ensure_ascii=False))
     else:
@@ -75,7 +75,7 @@ def _lines(found: dict[str, Any], top: int | None) -> list[str]:
     if "rows" in found:
         streamed = ", streamed" if found["streamed"] else ""
         known["trained on"] = f"{found['rows']} rows of {found['training_file']}{streamed}"
-        known["when"] = f"{found['written']}, in {found['seconds']:.1f} s"
+        known["when"] = found["written"]
     if "target_range" in found:
         known["targets"] = "numbers from {:g} to {:g}".format(*found["target_range"])
     lines = [f"{label:<16}{text}" for label, text in known.items() if text]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
@@ -51,43 +50,39 @@ def remark(text: str, *, quiet: bool = False) -> None:
         say(text, err=True)
 
 
-def check_output(path: Path, *inputs: Path) -> None:
+def check_output(path: Path | None, *inputs: Path, table: bool = False) -> None:
     """Raise if a file cannot be written or is one of the inputs, before anything is computed."""
+    if path is None:
+        return
     if not path.parent.is_dir():
         raise click.UsageError(f"{path}: the folder {path.parent} does not exist. Create it first.")
-    if path.is_dir():
-        raise click.UsageError(f"{path}: is a folder. Name a file to write.")
     for given in inputs:
         if str(given) != "-" and given.exists() and path.exists() and path.samefile(given):
             raise click.UsageError(f"{path} is also an input. Name another file to write.")
     if not os.access(path.parent, os.W_OK) and not path.exists():
         raise click.UsageError(f"{path}: Permission denied. Choose another folder.")
+    if table and (path.is_file() or not path.exists()):
+        from genmetric.tables import output_format
+
+        output_format(path)
 
 
 def write_frames(frames: Iterator[Any], path: Path | None) -> None:
     """Write batches of rows to a file that appears complete or not at all, or to the output."""
     from genmetric.tables import write_table
 
-    if path is None:
+    if path is None and (sys.stdout.isatty() or not hasattr(sys.stdout, "buffer")):
+        for i, frame in enumerate(frames):
+            say(frame.to_csv(None, index=False, header=i == 0).removesuffix("\n"))
+    elif path is None:
         sys.stdout.flush()
-        binary = getattr(sys.stdout, "buffer", None)
-        write_table(frames, _Terminal() if binary is None or sys.stdout.isatty() else binary)
-        sys.stdout.flush()
+        write_table(frames, sys.stdout.buffer)
     elif path.exists() and not path.is_file():
         # A device or a pipe cannot be replaced by a file.
         with path.open("wb") as device:
             write_table(frames, device)
     else:
         write_table(frames, path)
-
-
-class _Terminal(io.RawIOBase):
-    """The standard output as a binary file, without control characters."""
-
-    def write(self, data: Any) -> int:
-        """Print text."""
-        say(bytes(data).decode().removesuffix("\n"))
-        return len(data)
 
 
 @contextmanager

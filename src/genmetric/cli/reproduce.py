@@ -15,21 +15,11 @@ from genmetric.reproduction import TABLES
 DIRECTORY = click.Path(exists=True, file_okay=False)
 
 
-def _words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> list[str] | None:
-    """Split a comma-separated list."""
-    if value is None:
-        return None
-    words = [word.strip() for word in value.split(",") if word.strip()]
-    if not words:
-        raise click.BadParameter("expected one or more names separated by commas.")
-    return words
-
-
 @click.command()
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @opt.option("--splits n_splits", "Random splits (default: as in the paper).", type=opt.COUNT)
-@opt.option("--datasets", "Run these datasets only.", callback=_words, metavar="A,B")
-@opt.option("--methods", "Run these methods only.", callback=_words, metavar="A,B")
+@opt.option("--datasets", "Run these datasets only.", callback=opt.words, metavar="A,B")
+@opt.option("--methods", "Run these methods only.", callback=opt.words, metavar="A,B")
 @opt.option(
     "--output",
     "Directory for the scores, the tables and the report.",
@@ -81,18 +71,8 @@ def datasets(data_dir: str | None) -> None:
     width = max(map(len, list_datasets()))
     line = f"{{:<{width}}}  {{:>7}}  {{:>8}}  {{:>7}}  {{}}"
     say(line.format("name", "samples", "features", "classes", "source"))
-    missing = []
     for name in list_datasets():
         record, source = CATALOGUE[name], find_dataset(name, data_dir=data_dir)
-        if source is None:
-            missing.append(name)
+        where = source or f"OpenML, or {record.filename} in --data-dir"
         classes = len(record.class_names) or "number"
-        where = source or "OpenML, on request"
         say(line.format(name, record.n_samples, record.n_features, classes, where))
-    if missing:
-        files = " and ".join(CATALOGUE[name].filename for name in missing)
-        say(
-            f"\nNot available: {', '.join(missing)}. Put {files} in a directory and pass it as "
-            "--data-dir or in the variable GENMETRIC_DATA; with network access they are loaded from "
-            "OpenML."
-        )
