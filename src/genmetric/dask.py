@@ -18,14 +18,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._neighbors import Neighbors, nearest_neighbors
 from genmetric._parallel import one_blas_thread
 from genmetric._text import import_optional
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     FLOATS,
     ParameterRules,
-    check_count,
     check_parameters,
     encode_classes,
     labelled_samples,
@@ -34,7 +32,6 @@ from genmetric.density import Coordinates
 from genmetric.geometry import MetricSum
 from genmetric.learners.embedding import EmbeddingAdapter, EmbeddingStatistics
 from genmetric.learners.generative import GenerativeMetric
-from genmetric.learners.mahalanobis import fitted_samples
 from genmetric.learners.streaming import ClassStream, batch_fourth_moments
 
 __all__ = ["DaskEmbeddingAdapter", "DaskGenerativeMetric"]
@@ -139,11 +136,10 @@ class _DaskMetric(TransformerMixin, BaseEstimator):
     """What dask estimators share: a fitted local estimator, applied block by block."""
 
     _local: Any
-    _fit_samples: Any = None
 
-    def _set_local(self, local: Any, X: Any) -> None:
+    def _set_local(self, local: Any) -> None:
         """Keep the fitted estimator, and take over its fitted attributes."""
-        self._local, self._fit_samples = local, X
+        self._local = local
         for name, value in vars(local).items():
             if name.endswith("_"):
                 setattr(self, name, value)
@@ -172,96 +168,20 @@ class _DaskMetric(TransformerMixin, BaseEstimator):
         dask array of shape (n_samples, n_components)
             Transformed samples in the same blocks, float32 if X is.
         """
-        x, da = self._query_blocks(X, "X"), import_optional("dask.array", "dask")
-        width = len(self._local.components_)
+        check_is_fitted(self, "components_")
+        x, da = _blocks(X, "X"), import_optional("dask.array", "dask")
+        validate_data(self._local, x.meta, skip_check_array=True, reset=False)
+        tasks = _map_blocks(_transform, self._local, x.blocks)
         parts = [
-            da.from_delayed(task, (length, width), x.dtype)
-            for task, length in zip(
-                _map_blocks(_transform, self._local, x.blocks), x.lengths, strict=True
-            )
+            da.from_delayed(task, (length, len(self.components_)), x.dtype)
+            for task, length in zip(tasks, x.lengths, strict=True)
         ]
         return da.concatenate(parts, allow_unknown_chunksizes=True)
-
-    def kneighbors(
-        self,
-        X: ArrayLike,
-        n_neighbors: int = 5,
-        *,
-        reference: Any = None,
-        return_distance: bool = True,
-    ) -> AnyArray | tuple[FloatArray, IntArray]:
-        """Find the nearest samples of a dask collection under the learned metric, exactly.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries, in memory; all of them are sent to every task.
-        n_neighbors : int, default=5
-            Number of neighbours.
-        reference : dask array or dask DataFrame, default=None
-            Samples to search; ``None`` searches those of `fit`.
-        return_distance : bool, default=True
-            Whether to return distances as well.
-
-        Returns
-        -------
-        distances : ndarray of shape (n_queries, n_neighbors)
-            Distances, ascending; only if `return_distance` is true.
-        indices : ndarray of shape (n_queries, n_neighbors)
-            Indices of samples of the reference; equal distances are ordered by index.
-        """
-        k = check_count(n_neighbors, "n_neighbors")
-        rows = self._query_blocks(
-            self._fit_samples if reference is None else reference, "reference"
-        )
-        fitted_samples(self._local, X)
-        shared = (self._local, self._local.transform(X), k)
-        best = _compute(_merged(_map_blocks(_nearest, shared, rows.blocks)))[0]
-        if best is None or best.n_samples < k:
-            n_samples = 0 if best is None else best.n_samples
-            raise ValueError(f"n_neighbors={k}, but there are {n_samples} samples to search.")
-        return tuple(best.found) if return_distance else best.found.indices
-
-    def _query_blocks(self, X: Any, name: str) -> Blocks:
-        """Return blocks of samples that have the features of `fit`."""
-        check_is_fitted(self, "components_")
-        blocks = _blocks(X, name)
-        validate_data(self._local, blocks.meta, skip_check_array=True, reset=False)
-        return blocks
-
-    def __getstate__(self) -> Any:
-        # A graph of samples, or of handles to samples on a cluster, has no meaning elsewhere.
-        return {**super().__getstate__(), "_fit_samples": None}
 
 
 def _transform(local: Any, X: Any) -> AnyArray:
     """Transform the samples of one block, which may be empty."""
     return np.asarray(local.transform(X) if len(X) else np.empty((0, len(local.components_))))
-
-
-class _BlockNeighbors(NamedTuple):
-    """Nearest samples of each query among some blocks, and the number of samples searched."""
-
-    n_neighbors: int
-    n_samples: int
-    found: Neighbors
-
-    def merge(self, other: _BlockNeighbors) -> _BlockNeighbors:
-        """Return the nearest of both; the samples of the other follow these."""
-        distances = np.hstack([self.found.distances, other.found.distances])
-        indices = np.hstack([self.found.indices, other.found.indices + self.n_samples])
-        first = np.argsort(distances, axis=1, kind="stable")[:, : self.n_neighbors]
-        found = Neighbors(*(np.take_along_axis(a, first, axis=1) for a in (distances, indices)))
-        return _BlockNeighbors(self.n_neighbors, self.n_samples + other.n_samples, found)
-
-
-def _nearest(shared: tuple[Any, AnyArray, int], X: Any) -> _BlockNeighbors | None:
-    """Search the samples of one block, which may be empty."""
-    local, queries, k = shared
-    if not len(X):
-        return None
-    found = nearest_neighbors(local.transform(X), min(k, len(X)), queries=queries)
-    return _BlockNeighbors(k, len(X), found)
 
 
 class DaskGenerativeMetric(_DaskMetric):
@@ -383,7 +303,7 @@ class DaskGenerativeMetric(_DaskMetric):
             return summed
 
         local._fit_stream(stream, fourth, total)
-        self._set_local(local, X)
+        self._set_local(local)
         return self
 
     @property
@@ -513,7 +433,7 @@ class DaskEmbeddingAdapter(_DaskMetric):
         local.n_features_in_ = stats.samples.shape[1]
         encode_classes(stats.classes, type(self).__name__)
         local._set_default_map(stats)
-        self._set_local(local, X)
+        self._set_local(local)
         return self
 
 

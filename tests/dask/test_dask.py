@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.neighbors import NearestNeighbors
 
 from genmetric import EmbeddingAdapter, GenerativeMetric
 from genmetric.dask import DaskEmbeddingAdapter, DaskGenerativeMetric
@@ -180,23 +179,6 @@ def test_transform_is_lazy_and_keeps_float32():
         DaskGenerativeMetric().fit(*frames()).transform(frames()[0].rename(columns={"f0": "g0"}))
 
 
-@pytest.mark.parametrize("base", ["identity", "pooled"])
-def test_neighbors_are_those_of_a_search_in_memory(base):
-    x, y = arrays()
-    metric = DaskGenerativeMetric(base=base).fit(x, y)
-    z = metric.to_local().transform(X)
-    search = NearestNeighbors(n_neighbors=7, algorithm="kd_tree")
-    expected, _ = search.fit(z).kneighbors(z[:20])
-    distances, indices = metric.kneighbors(X[:20], 7)
-    np.testing.assert_allclose(distances, expected, atol=1e-7)
-    np.testing.assert_allclose(
-        np.linalg.norm(z[indices] - z[:20, None], axis=2), distances, atol=1e-12
-    )
-    assert metric.kneighbors(X[:2], 3, reference=x[:50], return_distance=False).max() < 50
-    with pytest.raises(ValueError, match="n_neighbors=60, but there are 50 samples"):
-        metric.kneighbors(X[:2], 60, reference=x[:50])
-
-
 def test_copies():
     metric = DaskGenerativeMetric(base="pooled").fit(*arrays())
     again = pickle.loads(pickle.dumps(metric))
@@ -227,9 +209,6 @@ def test_the_adapter_equals_fit(make, parameters):
     whole = EmbeddingAdapter(random_state=0, **parameters).fit(X, Y)
     assert adapter.best_params_ == whole.best_params_
     np.testing.assert_allclose(adapter.transform(x).compute(), whole.transform(X), atol=1e-8)
-    queries = pd.DataFrame(X[:3], columns=NAMES) if make is frames else X[:3]
-    distances, _ = adapter.kneighbors(queries, 2)
-    assert distances[:, 0] == pytest.approx(0, abs=1e-9)
     assert adapter.to_local().merge(whole).n_samples_seen_ == 2 * len(X)
 
 
