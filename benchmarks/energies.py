@@ -20,8 +20,9 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from genmetric import GenerativeMetric
+from genmetric._neighbors import majority_votes, nearest_neighbors
 from genmetric.datasets import deskew, load_dataset
-from genmetric.neighbors import EnergyModel, least_energies, majority_votes, nearest_neighbors
+from genmetric.neighbors.energy import EnergyModel, least_energies
 
 FORMS = ("one-sided", "three-term", "two-term")
 NEIGHBORS = (1, 3, 5, 7)

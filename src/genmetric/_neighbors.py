@@ -1,14 +1,14 @@
-"""Distances and nearest neighbours, their votes, and their number by leave-one-out.
-
-Search in the learned space, ``metric.transform(X)``, to find the neighbours under a metric.
-"""
+"""Nearest neighbours in the space of a metric, their votes, and their number by leave-one-out."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import check_array
+from sklearn.utils.validation import has_fit_parameter
 
 from genmetric._parallel import map_chunks, row_chunks, search_threads
 from genmetric._typing import AnyArray, FloatArray, IntArray
@@ -113,13 +113,44 @@ def _centred(references: AnyArray, queries: AnyArray) -> tuple[AnyArray, AnyArra
     return x, z, float(unit)
 
 
-def squared_distances(queries: FloatArray, samples: FloatArray, squares: FloatArray) -> FloatArray:
-    """Return squared Euclidean distances by one matrix product, never negative."""
-    distances = queries @ samples.T
-    distances *= -2
-    distances += np.einsum("ij,ij->i", queries, queries)[:, None]
-    distances += squares
-    return np.maximum(distances, 0, out=distances)
+def fit_metric(
+    metric: Any, X: Any, x: AnyArray, y: AnyArray, sample_weight: FloatArray | None = None
+) -> Any:
+    """Clone and fit the transformer of a predictor; None is Euclidean distance."""
+    if metric is None:
+        return None
+    options = {}
+    if sample_weight is not None and has_fit_parameter(metric, "sample_weight"):
+        options = {"sample_weight": sample_weight}
+    return clone(metric).fit(_with_names(X, x), y, **options)
+
+
+def metric_space(metric: Any, X: Any, x: AnyArray) -> AnyArray:
+    """Map samples to the space of a fitted metric and check the result."""
+    if metric is None:
+        return x
+    z = check_array(metric.transform(_with_names(X, x)), dtype=[np.float64, np.float32])
+    if len(z) != len(x):
+        raise ValueError(
+            f"metric.transform returned {len(z)} samples for {len(x)} samples of X. A metric must "
+            "return one sample for each."
+        )
+    return np.asarray(z)
+
+
+def _with_names(X: Any, x: AnyArray) -> Any:
+    """Return `X` if it is a data frame, since a metric fitted on names expects them again."""
+    return X if hasattr(X, "columns") else x
+
+
+def refuse_distant(z: FloatArray, farthest: float) -> None:
+    """Raise if a query, in units of the spread of the training samples, is too far from them."""
+    far = float(np.abs(z).max(initial=0.0))
+    if not far < farthest:
+        raise ValueError(
+            f"A sample of X is {far:.1e} times the spread of the training samples away from them, "
+            "where float64 does not distinguish their distances. Check X for outliers."
+        )
 
 
 def unit_vectors(X: AnyArray) -> AnyArray:
@@ -156,16 +187,11 @@ def directions(X: AnyArray, name: str = "X") -> AnyArray:
     return unit_vectors(X)
 
 
-def count_votes(labels: IntArray, n_classes: int) -> FloatArray:
-    """Count the votes for each class, shape (n_queries, n_classes)."""
-    cells = labels + n_classes * np.arange(len(labels))[:, None]
-    votes = np.bincount(cells.ravel(), minlength=len(labels) * n_classes)
-    return np.asarray(votes.reshape(len(labels), n_classes), float)
-
-
 def class_probabilities(labels: IntArray, n_classes: int) -> FloatArray:
     """Compute the fraction of the votes for each class, shape (n_queries, n_classes)."""
-    return np.asarray(count_votes(labels, n_classes) / labels.shape[1])
+    cells = labels + n_classes * np.arange(len(labels))[:, None]
+    votes = np.bincount(cells.ravel(), minlength=len(labels) * n_classes)
+    return np.asarray(votes.reshape(len(labels), n_classes) / labels.shape[1])
 
 
 def majority_votes(labels: IntArray, n_classes: int) -> IntArray:
@@ -196,19 +222,6 @@ def majority_votes(labels: IntArray, n_classes: int) -> IntArray:
     return winners
 
 
-def majority_vote(labels: IntArray, n_classes: int) -> IntArray:
-    """Find the class with the most votes for each query; ties go to the first class.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from genmetric.neighbors import majority_vote
-    >>> majority_vote(np.array([[2, 1, 1], [2, 1, 0]]), 3)
-    array([1, 0])
-    """
-    return majority_votes(labels, n_classes)[:, -1]
-
-
 def vote_errors(
     labels: IntArray,
     truth: IntArray,
@@ -222,7 +235,7 @@ def vote_errors(
     Examples
     --------
     >>> import numpy as np
-    >>> from genmetric.neighbors import vote_errors
+    >>> from genmetric._neighbors import vote_errors
     >>> labels, truth = np.array([[1, 0, 0], [1, 1, 0]]), np.array([0, 1])
     >>> vote_errors(labels, truth, 2, np.array([1, 2, 3]))
     array([0.5, 0. , 0. ])
@@ -245,16 +258,6 @@ class NeighborSelection(NamedTuple):
     n_neighbors: int
     candidates: IntArray
     errors: FloatArray
-
-
-def other_neighbors(
-    Z: AnyArray, queries: IntArray, references: IntArray, k: int, *, n_jobs: int | None = None
-) -> IntArray:
-    """Find the k nearest of the samples `references` (ascending), without the query itself."""
-    place = np.minimum(np.searchsorted(references, queries), len(references) - 1)
-    exclude = np.where(references[place] == queries, place, -1)
-    found = nearest_neighbors(Z[references], k, queries=Z[queries], exclude=exclude, n_jobs=n_jobs)
-    return np.asarray(references[found.indices])
 
 
 def select_n_neighbors(
@@ -316,13 +319,19 @@ def select_n_neighbors(
     ks = ks[ks < len(references)]
     if not len(ks):
         return NeighborSelection(1, np.array([1]), np.array([np.nan]))
-    found = other_neighbors(Z, queries, references, int(ks.max()), n_jobs=n_jobs)
+    itself = np.searchsorted(references, queries)
+    found = nearest_neighbors(
+        Z[references], int(ks.max()), queries=Z[queries], exclude=itself, n_jobs=n_jobs
+    )
+    neighbors = references[found.indices]
     weight = None if sample_weight is None else sample_weight[queries]
     if average:
         residuals = (y - np.mean(y)) / (np.std(y) or 1.0)
-        squares = average_errors(residuals[found], residuals[queries], ks)
+        squares = average_errors(residuals[neighbors], residuals[queries], ks)
         errors = np.average(squares, axis=0, weights=weight)
     else:
         classes, codes = np.unique(y, return_inverse=True)
-        errors = vote_errors(codes[found], codes[queries], len(classes), ks, sample_weight=weight)
+        errors = vote_errors(
+            codes[neighbors], codes[queries], len(classes), ks, sample_weight=weight
+        )
     return NeighborSelection(int(ks[np.lexsort((ks, errors))[0]]), ks, errors)

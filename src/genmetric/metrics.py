@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import roc_curve
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import column_or_1d
 
-from genmetric._neighbors import directions, nearest_neighbors, squared_distances
+from genmetric._neighbors import directions, nearest_neighbors
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import FLOATS, Interval, check_parameter, refuse_lazy
@@ -370,10 +371,9 @@ def _map_pairs(
     z, references = gallery.queries - center, gallery.references - center
     unit = max(np.abs(z).max(), np.abs(references).max()) or 1.0  # squares of 1e-200 underflow
     z, references = z / unit, references / unit
-    squares = np.einsum("ij,ij->i", references, references)
 
     def of_block(chunk: slice) -> FloatArray:
-        distances = squared_distances(z[chunk], references, squares)
+        distances = euclidean_distances(z[chunk], references, squared=True)
         same = gallery.query_codes[chunk, None] == gallery.reference_codes
         new = np.ones(same.shape, bool)
         if gallery.leave_one_out:

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from genmetric import EnergyClassifier, GenerativeMetric
 from genmetric.datasets import load_iris, load_segment, load_vehicle
-from genmetric.neighbors import EnergyModel, energies, least_energies
+from genmetric.neighbors.energy import EnergyModel, energies, least_energies
 
 X, Y = load_iris(return_X_y=True)
 TRAIN, TEST = slice(0, None, 2), slice(1, None, 2)

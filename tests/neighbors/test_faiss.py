@@ -76,33 +76,6 @@ def test_offsets_and_scales(kind, offset, scale):
     np.testing.assert_allclose(distances / scale, true, rtol=1e-6, atol=1e-9)
 
 
-def tight_clusters():
-    """Two clusters far apart: float32 sees all samples of a cluster in one place."""
-    rows = 1e-6 * clusters(1000, 6, n_clusters=1)
-    rows[::2] += 1e3
-    return rows
-
-
-def outlier():
-    rows = clusters(1000, 16)
-    rows[0] = 1e4
-    return rows
-
-
-def dense_plane():
-    """Neighbours so near that float32 takes others for them."""
-    return np.random.default_rng(0).uniform(size=(20_000, 2))
-
-
-@pytest.mark.parametrize("make", [tight_clusters, outlier, dense_plane])
-def test_where_float32_is_not_enough(make):
-    rows = make()
-    distances, indices = FaissNeighborsTransformer(5).fit(rows).kneighbors(rows[:500])
-    true, order = naive(rows, rows[:500], 5)
-    np.testing.assert_array_equal(indices, order)
-    np.testing.assert_allclose(distances, true, atol=1e-12)
-
-
 @settings(max_examples=60)
 @given(
     n=st.integers(2, 60),

@@ -8,7 +8,6 @@ from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 
 from genmetric import KernelRegressor
-from genmetric.neighbors import kernel_regression
 
 
 def data(seed=0, n=40, d=3):
@@ -36,8 +35,6 @@ def test_predictions_equal_a_loop(seed, h):
     queries = X[:5] + 0.1
     weight = np.random.default_rng(seed).uniform(0.5, 3, len(X))
     expected = [naive(q, X, y, h, weight) for q in queries]
-    found = kernel_regression(queries, X, y, h, sample_weight=weight)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     model = KernelRegressor(bandwidth=h).fit(X, y, sample_weight=weight)
     np.testing.assert_allclose(model.predict(queries), expected, rtol=1e-9, atol=1e-9)
     assert model.bandwidth_ == pytest.approx(h)

@@ -3,9 +3,8 @@ r"""FaissNeighborsTransformer: graph of nearest neighbours by faiss, with distan
 faiss stores samples as float32 and computes squared distances from products of matrices, which are
 exact to about 1e-7 of the squared norms. The samples are therefore centred and scaled in float64
 before the cast, a few more neighbours than requested are fetched, and their distances are computed
-in float64 from the samples; these determine the order. If float32 cannot separate samples, or an
-index returns too few of them, the exact search of this package is used. It differs from that search
-because the index can be approximate, which is what makes it fast among millions of samples.
+in float64 from the samples; these determine the order. If an index returns too few samples, the
+exact search of this package is used.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from genmetric._neighbors import directions, nearest_neighbors
+from genmetric._neighbors import directions, nearest_neighbors, refuse_distant
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._text import import_optional
-from genmetric._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
+from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     BOOLEAN,
     N_JOBS,
@@ -38,7 +37,6 @@ from genmetric._validation import (
     refuse_lazy,
 )
 from genmetric.density import Coordinates
-from genmetric.neighbors.metric_space import refuse_distant
 
 
 class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -61,7 +59,7 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         scaled to unit length and searched by Euclidean distance. On unit vectors, inner product,
         cosine and Euclidean distance have the same neighbours.
     index : {"flat", "hnsw", "ivf"}, default="flat"
-        ``"flat"`` compares all samples and is exact. ``"hnsw"`` follows a graph: fast queries with
+        ``"flat"`` compares all samples. ``"hnsw"`` follows a graph: fast queries with
         high recall, slow to build. ``"ivf"`` divides the samples into lists and searches a few of
         them: fast to build.
     n_links : int, default=16
@@ -110,6 +108,9 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     Samples are centred and scaled in float64 before faiss stores them as float32, so that a common
     offset of 1e10 or values of 1e150 do not lose precision. They are also stored in their own
     precision, for exact distances: 12 bytes per number for float64 samples, 8 for float32.
+    The squared distances that faiss compares are exact to about 1e-6 of the squared distance to the
+    mean of the samples. If many samples are nearer to each other than that, some neighbours can be
+    missed; an outlier that moves the mean far away has this effect.
     A pickle contains the index in the format of faiss; do not unpickle untrusted files.
 
     Examples
@@ -308,25 +309,19 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
             parameters = faiss.SearchParametersIVF(nprobe=int(n_probe))
         n_fetched = min(k + 8, len(rows))  # a few more, so rounding does not lose any
 
-        def of_chunk(chunk: slice) -> tuple[FloatArray, IntArray, BoolArray]:
+        def of_chunk(chunk: slice) -> tuple[FloatArray, IntArray]:
             x = queries[chunk]
             with _faiss_threads(1):
-                squared, found = index.search(np.float32(x), n_fetched, params=parameters)
-            unsure = (found < 0).any(axis=1)
-            found[unsure] = 0
-            distances, indices = _ranked(rows, x, found, k)
-            if n_fetched < len(rows):
-                unsure |= _uncertain(x, distances[:, -1], squared[:, -1])
-            return distances, indices, unsure
+                _, found = index.search(np.float32(x), n_fetched, params=parameters)
+            few = (found < 0).any(axis=1)
+            if few.any():
+                found[few] = nearest_neighbors(rows, n_fetched, queries=x[few]).indices
+            return _ranked(rows, x, found, k)
 
         per_query = 24 * n_fetched * rows.shape[1]
         chunks = row_chunks(len(queries), per_query, max_rows=4096)
         parts = zip(*map_chunks(of_chunk, chunks, self.n_jobs), strict=True)
-        distances, indices, unsure = (np.concatenate(part) for part in parts)
-        if unsure.any():
-            distances[unsure], indices[unsure] = nearest_neighbors(
-                rows, k, queries=queries[unsure], n_jobs=self.n_jobs
-            )
+        distances, indices = (np.concatenate(part) for part in parts)
         return distances, indices
 
     def kneighbors_graph(
@@ -389,19 +384,6 @@ def _faiss_threads(n: int) -> Iterator[None]:
         yield
     finally:
         faiss.omp_set_num_threads(before)
-
-
-def _uncertain(queries: FloatArray, last: FloatArray, last_fetched: AnyArray) -> BoolArray:
-    r"""Return whether a sample that was not fetched may be much nearer than the last neighbour.
-
-    Such a sample y is at most at distance d from the query x, with d the exact distance of that
-    neighbour. Its squared distance in float32 is known to a few :math:`\epsilon (|x|^2 + |y|^2)`.
-    `last_fetched` is the squared distance of the last sample fetched, in float32.
-    """
-    size = np.sqrt(np.einsum("ij,ij->i", queries, queries))
-    error = 4 * float(np.finfo(np.float32).eps) * (size**2 + (size + last) ** 2)
-    squared = last**2
-    return np.asarray((error > 1e-3 * squared) & (squared > last_fetched - error) & (last > 0))
 
 
 def _ranked(

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics.pairwise import euclidean_distances
 
-from genmetric._neighbors import squared_distances
+from genmetric._neighbors import fit_metric, metric_space, refuse_distant
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import ArrayLike, FloatArray
 from genmetric._validation import (
@@ -21,7 +22,6 @@ from genmetric._validation import (
     query_rows,
 )
 from genmetric.density import Coordinates
-from genmetric.neighbors.metric_space import fit_metric, metric_space, refuse_distant
 
 
 class KernelRegressor(RegressorMixin, BaseEstimator):
@@ -160,8 +160,25 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
         x = query_rows(self, X)
         z = self._coordinates.apply(metric_space(self.metric_estimator_, X, x))
         refuse_distant(z, 1e150)  # squares overflow
-        training = (self._samples, self._residuals, self._bandwidth, self._weight)
-        return np.asarray(self._center + kernel_regression(z, *training, n_jobs=self.n_jobs))
+        columns = np.column_stack([self._weight, self._weight * self._residuals])
+
+        def of_chunk(rows: slice) -> FloatArray:
+            distances = euclidean_distances(z[rows], self._samples, squared=True)
+            # The kernel of the nearest sample is one, so the sum is positive for every bandwidth.
+            distances -= distances.min(axis=1, keepdims=True)
+            total, weighted = (_gaussians(distances, self._bandwidth) @ columns).T
+            return np.asarray(weighted / total)
+
+        parts = map_chunks(of_chunk, row_chunks(len(z), 24 * len(self._samples)), self.n_jobs)
+        return np.asarray(self._center + np.concatenate(list(parts)))
+
+
+@np.errstate(over="ignore", under="ignore")
+def _gaussians(squared: FloatArray, bandwidth: float) -> FloatArray:
+    """Compute exp(-d²/2h²), divided by h twice: the square of a very small h is zero."""
+    exponents = squared / -bandwidth
+    exponents /= 2 * bandwidth
+    return np.exp(exponents, out=exponents)
 
 
 def _select_bandwidth(
@@ -177,33 +194,30 @@ def _select_bandwidth(
     radius = float(np.sqrt(np.einsum("ij,ij->i", samples, samples).max(initial=0.0)))
     if radius == 0 or weight.sum() <= 1:
         return 1.0, np.nan  # equal samples, or a single one: every bandwidth predicts the same
-    errors: dict[float, float] = {}
-
-    def evaluate(*bandwidths: float) -> None:
-        found = _leave_one_out_errors(samples, targets, weight, bandwidths, n_jobs)
-        errors.update(zip(bandwidths, found.tolist(), strict=True))
-
-    def best() -> float:
-        # Of equal errors the larger bandwidth, the smoother function, is selected.
-        return min(errors, key=lambda h: (errors[h], -h))
-
     grid = 2 * radius * 2.0 ** (-0.5 * np.arange(28))
-    evaluate(*grid.tolist())
-    place = int(np.flatnonzero(grid == best())[0])
+    found = _leave_one_out_errors(samples, targets, weight, grid.tolist(), n_jobs)
+    errors: dict[float, float] = dict(zip(grid.tolist(), found.tolist(), strict=True))
+
+    def error(log_bandwidth: float) -> float:
+        h = float(np.exp(log_bandwidth))
+        if h not in errors:
+            errors[h] = float(_leave_one_out_errors(samples, targets, weight, [h], n_jobs)[0])
+        return errors[h]
+
+    place = int(found.argmin())
     low, high = np.log(grid[min(place + 1, 27)]), np.log(grid[max(place - 1, 0)])
     golden = (np.sqrt(5) - 1) / 2
-    inner = [high - golden * (high - low), low + golden * (high - low)]
-    evaluate(*np.exp(inner).tolist())
-    for _ in range(10):
-        if errors[float(np.exp(inner[0]))] < errors[float(np.exp(inner[1]))]:
-            high = inner[1]
-            inner = [high - golden * (high - low), inner[0]]
-            evaluate(float(np.exp(inner[0])))
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    for _ in range(11):
+        if error(left) < error(right):
+            high, right = right, left
+            left = high - golden * (high - low)
         else:
-            low = inner[0]
-            inner = [inner[1], low + golden * (high - low)]
-            evaluate(float(np.exp(inner[1])))
-    return best(), errors[best()]
+            low, left = left, right
+            right = low + golden * (high - low)
+    # Of equal errors the larger bandwidth, the smoother function, is selected.
+    best = min(errors, key=lambda h: (errors[h], -h))
+    return best, errors[best]
 
 
 def _leave_one_out_errors(
@@ -216,99 +230,26 @@ def _leave_one_out_errors(
     """
     n_left_out = min(len(samples), 5000)
     left_out = np.linspace(0, len(samples) - 1, n_left_out).astype(np.intp)
-    squares = np.einsum("ij,ij->i", samples, samples)
     rest = np.maximum(weight - 1, 0)
     columns = np.column_stack([weight, weight * targets])
 
     def errors_of_chunk(chunk: slice) -> FloatArray:
         rows = left_out[chunk]
         local = np.arange(len(rows))
-        distances = squared_distances(samples[rows], samples, squares)
+        distances = euclidean_distances(samples[rows], samples, squared=True)
         distances[local, rows] = np.where(rest[rows] > 0, 0.0, np.inf)
         distances -= distances.min(axis=1, keepdims=True)
-        errors, kernel, last = np.empty(len(bandwidths)), np.empty_like(distances), np.inf
+        errors, kernel, last = np.empty(len(bandwidths)), distances, np.inf
         for i, h in enumerate(bandwidths):
-            with np.errstate(over="ignore", under="ignore"):
-                if np.isclose(last * last, 2 * h * h, rtol=1e-12, atol=0):
-                    kernel *= kernel  # the squared bandwidth halves
-                else:
-                    np.divide(distances, -h, out=kernel)
-                    kernel /= 2 * h
-                    np.exp(kernel, out=kernel)
-                last = h
-                total, weighted = (kernel @ columns).T
-                # The sample itself entered with its full weight; one copy is left out.
-                own = kernel[local, rows] * (weight[rows] - rest[rows])
-                residual = (weighted - own * targets[rows]) / (total - own) - targets[rows]
+            halved = np.isclose(last * last, 2 * h * h, rtol=1e-12, atol=0)  # of the squares
+            kernel, last = kernel * kernel if halved else _gaussians(distances, h), h
+            total, weighted = (kernel @ columns).T
+            # The sample itself entered with its full weight; one copy is left out.
+            own = kernel[local, rows] * (weight[rows] - rest[rows])
+            residual = (weighted - own * targets[rows]) / (total - own) - targets[rows]
             errors[i] = weight[rows] @ residual**2
         return errors
 
     chunks = row_chunks(len(left_out), 24 * len(samples))
     total = np.sum(list(map_chunks(errors_of_chunk, chunks, n_jobs)), axis=0)
     return np.asarray(total / weight[left_out].sum())
-
-
-def kernel_regression(
-    queries: FloatArray,
-    samples: FloatArray,
-    targets: FloatArray,
-    bandwidth: float,
-    sample_weight: FloatArray | None = None,
-    *,
-    n_jobs: int | None = None,
-) -> FloatArray:
-    r"""Predict by the Nadaraya-Watson estimator with a Gaussian kernel.
-
-    .. math:: \hat y(x) = \frac{\sum_i w_i y_i \exp(-\|x - x_i\|^2 / 2h^2)}
-              {\sum_i w_i \exp(-\|x - x_i\|^2 / 2h^2)}
-
-    The smallest squared distance of each query is subtracted from all of its exponents, so the
-    prediction is finite for every bandwidth h: it tends to the target of the nearest sample for
-    small h and to the mean of the targets for large h.
-
-    Parameters
-    ----------
-    queries : ndarray of shape (n_queries, n_features)
-        Samples to predict, in coordinates where distances are Euclidean.
-    samples : ndarray of shape (n_samples, n_features)
-        Training samples.
-    targets : ndarray of shape (n_samples,)
-        Training targets.
-    bandwidth : float
-        Standard deviation h of the kernel.
-    sample_weight : ndarray of shape (n_samples,), default=None
-        Positive frequency weights w.
-    n_jobs : int, default=None
-        Number of threads over chunks of queries.
-
-    Returns
-    -------
-    ndarray of shape (n_queries,)
-        Predictions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from genmetric.neighbors import kernel_regression
-    >>> x = np.array([[0.0], [1.0]])
-    >>> kernel_regression(np.array([[0.5]]), x, np.array([1.0, 3.0]), 0.3)
-    array([2.])
-    """
-    squares = np.einsum("ij,ij->i", samples, samples)
-    weight = np.ones(len(samples)) if sample_weight is None else sample_weight
-    columns = np.column_stack([weight, weight * targets])
-
-    def predict(chunk: slice) -> FloatArray:
-        distances = squared_distances(queries[chunk], samples, squares)
-        distances -= distances.min(axis=1, keepdims=True)
-        with np.errstate(over="ignore", under="ignore"):
-            # Divided twice: the square of a very small bandwidth is zero.
-            distances /= -bandwidth
-            distances /= 2 * bandwidth
-            kernel = np.exp(distances, out=distances)
-            total, weighted = (kernel @ columns).T
-        return np.asarray(weighted / total)
-
-    chunks = row_chunks(len(queries), 16 * len(samples))
-    parts = list(map_chunks(predict, chunks, n_jobs))
-    return np.concatenate(parts) if parts else np.empty(0)

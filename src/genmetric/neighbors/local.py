@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from genmetric._neighbors import class_probabilities, majority_vote
+from genmetric._neighbors import class_probabilities, majority_votes
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
@@ -310,7 +310,8 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
             Class labels.
         """
         indices = self.kneighbors(X, return_distance=False)
-        return np.asarray(self.classes_[majority_vote(self._codes[indices], len(self.classes_))])
+        votes = majority_votes(self._codes[indices], len(self.classes_))
+        return np.asarray(self.classes_[votes[:, -1]])
 
 
 #: Number R of leading eigenvectors in the lower bound.

@@ -18,16 +18,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import rand_score
 
+from genmetric._neighbors import majority_votes
 from genmetric._typing import AnyArray, IntArray
 from genmetric.cluster import MetricKMeans
 from genmetric.kernels import RegionalKernels, SimpleMKLClassifier
-from genmetric.neighbors import (
-    EnergyModel,
-    LocalMetricClassifier,
-    least_energies,
-    majority_votes,
-    nearest_neighbors,
-)
+from genmetric.neighbors import LocalMetricClassifier, nearest_neighbors
+from genmetric.neighbors.energy import EnergyModel, least_energies
 from genmetric.reproduction.problems import Parts
 
 T = TypeVar("T")
