@@ -234,11 +234,13 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
 
     def _space(self, X: Any) -> AnyArray:
         """Validate queries and map them to the space of the metric."""
-        return metric_space(self.metric_estimator_, X, query_rows(self, X))
+        x = query_rows(self, X)
+        return metric_space(self.metric_estimator_, X, x)
 
     def _energies(self, X: Any) -> FloatArray:
         """Return the energy of each sample in each class."""
-        return energies(self._model, self._space(X), n_jobs=self.n_jobs)
+        z = self._space(X)
+        return energies(self._model, z, n_jobs=self.n_jobs)
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """Return minus the energy of each sample in each class.
@@ -291,8 +293,8 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_queries,)
             Class labels.
         """
-        found = least_energies(self._model, self._space(X), n_jobs=self.n_jobs)
-        return np.asarray(self.classes_[found])
+        z = self._space(X)
+        return np.asarray(self.classes_[least_energies(self._model, z, n_jobs=self.n_jobs)])
 
 
 @dataclass(frozen=True)
