@@ -239,13 +239,13 @@ def test_longer_runs_have_a_table_of_their_own(tmp_path, capsys):
 
 def test_agreement_is_counted_tested_and_explained(tmp_path, capsys):
     uni = next(m for m in SMALL.methods if m.name == "uni")
-    means = {"3-normal": 90.0, "wine": 1.8, "iris": 5.53}
-    scores = [score(p, uni, i, m + d) for p, m in means.items() for i, d in enumerate((-1, 1))]
-    scores.append(score("heart", uni, 0, 70.0))
+    means = {"3-normal": 90.0, "wine": 1.8, "iris": 4.73}
+    scores = [score(p, uni, i, m + d) for p, m in means.items() for i, d in enumerate((-1, 0, 1))]
+    scores += [score("heart", uni, split, 70.0) for split in range(2)]
     page = show("small", tmp_path, scores, capsys)[0]["small.md"]
-    # One value of Heart has no standard error; 3-Normal is generated.
+    # Two splits of Heart are too few; 3-Normal is generated.
     assert "Of 2 values of the paper on real datasets, 2 are within two" in page
-    z = 2.2 / np.hypot(1, 0.48)
+    z = 1.4 / np.hypot(3**-0.5, 0.48)
     p_value = 1 - stats.chi2.cdf(z**2, 2)
     joint = rows_of(page.partition("## Joint test")[2])
     assert joint["M^UNI"] == ["2", f"{z**2:.1f}", f"{p_value:.2g}", f"Iris {z:+.1f}"]
@@ -258,7 +258,7 @@ def test_agreement_is_counted_tested_and_explained(tmp_path, capsys):
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_every_table_is_written(name, tmp_path, capsys):
     experiment = EXPERIMENTS[name]
-    n_splits = 1 if name == "timing" else 2
+    n_splits = 1 if name == "timing" else 3
     scores = made_up(experiment, experiment.problems[:3], n_splits)
     files, text = show(name, tmp_path, scores, capsys)
     titles = [experiment.title, *(["Joint test"] if name != "timing" else [])]

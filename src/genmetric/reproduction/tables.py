@@ -107,8 +107,9 @@ def collect(experiment: Experiment, scores: Mapping[Key, Score]) -> Results:
 def _cell(scores: Sequence[float], paper: Figure | None, method: Method) -> Cell:
     """Compute mean, standard error and the difference from the paper."""
     mean, error = mean_and_error(scores)
-    spread = np.hypot(error, paper.stderr) if paper else np.nan
-    z = (mean - paper.mean) / spread if paper and spread > 0 else np.nan
+    z = np.nan
+    if paper and len(scores) > 2:  # The standard error of two splits says little.
+        z = (mean - paper.mean) / np.hypot(error, paper.stderr)
     mark = ""
     if abs(z) > 2:
         mark = "better" if (z > 0) == method.higher_is_better else "worse"
@@ -156,7 +157,8 @@ def _joint_tests(results: Results) -> Table:
         "Sum over the cells of the squared difference between our mean and the paper's in units of "
         "the combined standard error: chi-squared with one degree of freedom per cell if both have "
         "the same expected score. A small p-value means that a method does not reproduce the paper. "
-        "Generated sets are left out. The rows share their splits, so they are not independent."
+        "Generated sets and cells of fewer than three splits are left out. The rows share their "
+        "splits, so they are not independent."
     )
     columns = ["method", "cells", "sum of z²", "p-value", "largest z"]
     return Table(columns, rows, "Joint test of the agreement with the paper", note)
