@@ -17,7 +17,7 @@ from genmetric.report import Table
 from genmetric.reproduction.experiments import REASONS, Experiment, Figure, protocol
 from genmetric.reproduction.methods import Method
 from genmetric.reproduction.problems import PROBLEMS
-from genmetric.reproduction.ranks import Ranking, mean_and_error, rank_methods
+from genmetric.reproduction.ranks import mean_and_error, rank_methods
 from genmetric.reproduction.runner import Key, Score
 
 #: Text of the marks.
@@ -72,16 +72,6 @@ class Results:
             if np.isfinite(getattr(self.cells.get((problem, method)), "z", np.nan))
         ]
 
-    def ranking(self) -> tuple[list[str], Ranking] | None:
-        """Rank methods over the datasets that have all of them; at least two are needed."""
-        names = self.experiment.ranked
-        problems = [p for p in self.problems if all((p, m) in self.cells for m in names)]
-        if not names or len(problems) < 2:
-            return None
-        titles = {m.name: m.title for m in self.experiment.methods}
-        means = [[self.cells[p, m].mean for m in names] for p in problems]
-        return problems, rank_methods(means, [titles[m] for m in names])
-
 
 def collect(experiment: Experiment, scores: Mapping[Key, Score]) -> Results:
     """Collect the cells of an experiment from stored scores of the current protocol."""
@@ -122,10 +112,7 @@ def blocks(results: Results) -> list[str | Table]:
     if results.experiment.name == "timing":
         return [_timing_table(results), computed]
     found: list[Any] = [_agreement(results), _joint_tests(results), _main_table(results)]
-    found += [_beyond(results), _long_runs(results)]
-    ranked = results.ranking()
-    if ranked is not None:
-        found += [_rank_table(results, *ranked)]
+    found += [_beyond(results), _long_runs(results), _rank_table(results)]
     return [*(b for b in found if not isinstance(b, Table) or b.rows), computed]
 
 
@@ -245,17 +232,21 @@ def _long_runs(results: Results) -> Table:
     return Table(["set", "method", "splits", "score"], rows, "More splits than in the paper")
 
 
-def _rank_table(results: Results, problems: Sequence[str], ranking: Ranking) -> Table:
-    """Make the table of ranks per dataset, with those of the paper, and average ranks."""
-    names = list(results.experiment.ranked)
-    ours = rankdata([[results.cells[p, m].mean for m in names] for p in problems], axis=1)
-    figures = results.experiment.figures
-    paper = rankdata([[figures[p, m].mean for m in names] for p in problems], "min", axis=1)
+def _rank_table(results: Results) -> Table:
+    """Make the table of ranks on the datasets that have all ranked methods, and average ranks."""
+    printed, cells = results.experiment.ranked, results.cells
+    problems = [p for p in results.problems if all((p, m) in cells for m in printed)]
+    if not printed or len(problems) < 2:
+        return Table([], [])
+    means = [[cells[p, m].mean for m in printed] for p in problems]
+    figures = [[results.experiment.figures[p, m].mean for m in printed] for p in problems]
+    ours, theirs = rankdata(means, axis=1), rankdata(figures, "min", axis=1)
+    titles = {m.name: m.title for m in results.experiment.methods}
+    ranking = rank_methods(means, list(printed))
     rows = []
-    for i, (name, title) in enumerate(zip(names, ranking.methods, strict=True)):
-        places = [f"{a:g} [{b:.0f}]" for a, b in zip(ours[:, i], paper[:, i], strict=True)]
-        average = f"{ranking.ranks[i]:.2f} [{results.experiment.ranked[name]:.2f}]"
-        rows.append([title, *places, average])
+    for i, name in enumerate(printed):
+        places = [f"{a:g} [{b:.0f}]" for a, b in zip(ours[:, i], theirs[:, i], strict=True)]
+        rows.append([titles[name], *places, f"{ranking.ranks[i]:.2f} [{printed[name]:.2f}]"])
     columns = ["method", *(PROBLEMS[p].title for p in problems), "average rank"]
     note = (
         "In brackets the ranks of the paper; it gives equal errors the better rank, we the mean. "
