@@ -230,7 +230,7 @@ _EXPERIMENTS = (
             KernelCombination("mkl-1-lw", "P = 1, Ledoit-Wolf", "kernels-lw", (1,), "auto"),
             KernelCombination("mkl-5-lw", "P = 5, Ledoit-Wolf", "kernels-lw", (5,), "auto"),
             KernelCombination("mkl-1-half", "P = 1, halves", "kernels-half", (1,), None, 0.5),
-            KernelCombination("mkl-5-half", "P = 5, halves", "kernels-half", (5,), None, 0.5),
+            KernelCombination("mkl-1-lw-half", "P = 1, both", "kernels-lw-half", (1,), "auto", 0.5),
         ),
         figures=published("nonlinear"),
         quick=("wine", "iris"),
