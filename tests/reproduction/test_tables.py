@@ -278,6 +278,9 @@ STORED = Path(__file__).parents[2] / "docs" / "results" / "scores.jsonl"
         ("small", "wine", ["euclidean", "uni", "uni-e", "lmnn", "lmnn-e", "glm-int"]),
         ("density", "iris", ["gmm", "kde"]),
         ("small", "german", ["uni", "uni-e", "euclidean"]),
+        ("nonlinear", "ionosphere", ["mkl-0", "mkl-1", "mkl-1-half", "mkl-1-lw"]),
+        ("clustering", "iris", ["k-means", "k-means-uni"]),
+        ("large", "letters-scaled", ["euclidean", "uni"]),
     ],
 )
 def test_stored_scores_are_those_of_this_code(table, problem, names):
