@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "generated/**/*.txt", "sg_execution_times.rst"]
@@ -38,10 +39,13 @@ if os.environ.get("READTHEDOCS"):
     }
 
 # Inherited docstrings refer to pages of scikit-learn, which need intersphinx.
-suppress_warnings = [] if os.environ.get("READTHEDOCS") else ["ref.ref"]
+suppress_warnings = [] if os.environ.get("READTHEDOCS") else ["ref.ref", "ref.term"]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+
+# Copied transcripts contain the commands only.
+copybutton_prompt_text = "$ "
 
 autosummary_generate = True
 autodoc_typehints = "none"
@@ -97,15 +101,10 @@ html_title = "genmetric"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    # Five links and the search do not fit in one line of a laptop screen.
-    "header_links_before_dropdown": 4,
-    # The list of versions is read from the newest pages, so that old pages show new releases.
-    "switcher": {
-        "json_url": "https://genmetric.readthedocs.io/en/latest/_static/versions.json",
-        "version_match": os.environ.get("READTHEDOCS_VERSION", "latest"),
-    },
-    "check_switcher": False,
-    "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    # Guide, gallery, results and API stay in the header; the developers' pages are under "More".
+    "header_links_before_dropdown": 5,
+    "github_url": "https://github.com/genmetric/genmetric",
+    "navbar_end": ["theme-switcher", "navbar-icon-links"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
