@@ -45,7 +45,7 @@ spaces = {
 # Below each panel: the error of five nearest neighbours, trained on the first half, and how many of
 # the ten nearest other test samples share the class.
 
-fig, axes = plt.subplots(1, 2, figsize=(10.5, 4.6), layout="constrained")
+fig, axes = plt.subplots(1, 2, figsize=(9.6, 5.2), layout="constrained")
 for ax, (title, (learn, draw)) in zip(axes, spaces.items(), strict=True):
     error = 100 * (1 - KNeighborsClassifier(5).fit(learn, y_train).score(draw, y_test))
     nearest = NearestNeighbors(n_neighbors=10).fit(draw).kneighbors(return_distance=False)
@@ -57,9 +57,7 @@ for ax, (title, (learn, draw)) in zip(axes, spaces.items(), strict=True):
         ax.plot(*plane[y_test == c].T, marker, ms=4, color=color, alpha=0.8, mec="none", label=name)
     ax.set(xticks=[], yticks=[])
     ax.set_title(title, loc="left", fontweight="bold")
-    ax.set_xlabel(
-        f"5-NN test error {error:.0f} %  ·  {same:.0f} % of the 10 nearest share the class"
-    )
+    ax.set_xlabel(f"5-NN test error {error:.0f} %\n{same:.0f} % of the 10 nearest share the class")
     print(f"{title}: error {error:.1f} %, same class {same:.1f} %")
 handles, names = axes[0].get_legend_handles_labels()
 fig.legend(handles, names, loc="outside lower center", ncols=4, frameon=False, markerscale=1.5)

@@ -2,39 +2,59 @@
 Error against the number of neighbours, before and after
 ========================================================
 
-Cross-validated error on four datasets for every number of neighbours k, with Euclidean distances of
-standardised features and after :class:`~genmetric.GenerativeMetric`. A metric that only compensated
-for a badly chosen k would have no advantage where the grey line is lowest.
+Cross-validated error on four datasets for every number of neighbours k: by Euclidean distance of
+standardised features, after :class:`~genmetric.GenerativeMetric` and after
+:class:`~genmetric.GenerativeMetricCV`, which is tuned within each training fold. A metric that only
+compensated for a badly chosen k would have no advantage where the grey line is lowest.
 """
+
+from tempfile import TemporaryDirectory
 
 import matplotlib.pyplot as plt
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from genmetric import GenerativeMetric
+from genmetric import GenerativeMetric, GenerativeMetricCV
 from genmetric.datasets import load_dataset
 from genmetric.plot import ErrorByKDisplay
 
-folds = StratifiedKFold(5, shuffle=True, random_state=0)
+folds = StratifiedKFold(3, shuffle=True, random_state=0)
 numbers = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
+metrics = {
+    "GenerativeMetric": GenerativeMetric(),
+    "GenerativeMetricCV": GenerativeMetricCV(random_state=0),
+}
 
-metric = make_pipeline(StandardScaler(), GenerativeMetric())
-
-fig, axes = plt.subplots(1, 4, figsize=(13, 3.8), layout="constrained")
-for ax, name in zip(axes, ("vehicle", "segment", "german", "iris"), strict=True):
-    X, y = load_dataset(name, return_X_y=True)
-    display = ErrorByKDisplay.from_estimator(metric, X, y, n_neighbors=numbers, cv=folds, ax=ax)
-    for method, (ks, errors) in display.error_by_k.items():
-        best = errors.argmin()
-        print(f"{name:<10} {method:<33} lowest error {100 * errors[best]:4.1f} % at k = {ks[best]}")
-    ax.set(title=name, ylim=(0, None))
-    ax.set_xticks((1, 2, 5, 10, 20, 50), labels=(1, 2, 5, 10, 20, 50))
-    ax.get_legend().remove()
-fig.legend(display.lines_, display.error_by_k, loc="outside lower center", ncols=2, frameon=False)
+fig, axes = plt.subplots(2, 2, figsize=(9, 6.8), layout="constrained", sharex=True)
+# All numbers of neighbours share one fit of the metric per fold: the cache keeps it.
+with TemporaryDirectory() as cache:
+    pipelines = {
+        name: make_pipeline(StandardScaler(), metric, "passthrough", memory=cache)
+        for name, metric in metrics.items()
+    }
+    for ax, name in zip(axes.flat, ("vehicle", "segment", "german", "iris"), strict=True):
+        X, y = load_dataset(name, return_X_y=True)
+        display = ErrorByKDisplay.from_estimator(
+            pipelines, X, y, n_neighbors=numbers, cv=folds, ax=ax
+        )
+        for method, (ks, errors) in display.error_by_k.items():
+            best = errors.argmin()
+            lowest = f"lowest error {100 * errors[best]:4.1f} % at k = {ks[best]}"
+            print(f"{name:<10} {method:<33} {lowest}")
+        ax.set_title(name, loc="left", fontweight="bold")
+        ax.set(ylim=(0, None), xlabel="", ylabel="")
+        ax.set_xticks((1, 2, 5, 10, 20, 50), labels=(1, 2, 5, 10, 20, 50))
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.get_legend().remove()
+for ax in axes[1]:
+    ax.set_xlabel("number of neighbours k")
+fig.supylabel("cross-validated error (%)")
+fig.legend(display.lines_, display.error_by_k, loc="outside lower center", ncols=3, frameon=False)
 plt.show()
 
 # %%
-# At the best k the metric removes about two fifths of the errors on vehicle, a third on segment and
-# an eighth on german; the blue line is below the grey one nearly everywhere. On iris the lowest
-# errors are equal: its four features separate the classes without a metric.
+# At the best k the metric removes about a third of the errors on vehicle and segment and a seventh
+# on german; the tuned metric removes nearly half on vehicle and segment. Nearly everywhere both
+# lines are below the grey one. On iris the differences are two or three of 150 samples: its four
+# features separate the classes without a metric.

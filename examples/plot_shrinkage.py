@@ -34,7 +34,7 @@ n_splits = 5
 
 
 def learning_curves(X, y):
-    """Error of 3 nearest neighbours, in per cent, of shape (n_methods, n_sizes, n_splits)."""
+    """Error of 3 nearest neighbours, in %, of shape (n_methods, n_sizes, n_splits)."""
     errors = np.empty((len(methods), len(sizes), n_splits))
     for j, size in enumerate(sizes):
         splits = StratifiedShuffleSplit(n_splits, train_size=size, random_state=0)
