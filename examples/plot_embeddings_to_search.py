@@ -80,6 +80,8 @@ for ax, (title, Z) in zip(axes, spaces.items(), strict=True):
     ax.set_title(title, loc="left", fontweight="bold")
 handles, legend = axes[0].get_legend_handles_labels()
 fig.legend(handles, legend, loc="outside lower center", ncols=6, frameon=False, markerscale=1.3)
+if len(sys.argv) > 1:
+    fig.savefig(sys.argv[1], dpi=90)
 plt.show()
 
 # %%

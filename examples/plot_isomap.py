@@ -50,11 +50,11 @@ for name, labels in (("k-means", plain.labels_), ("MetricKMeans", learned.labels
 # %%
 # Three embeddings
 # ----------------
-# The captions have the fraction of samples whose nearest neighbour in the plane is another digit,
+# The captions give the fraction of samples whose nearest neighbour in the plane is another digit,
 # and the silhouette of the digits (1: separated; 0: overlapping). Embeddings are defined up to
 # rotation and reflection; each is aligned with the first.
 
-figure = draw_embeddings(embed(spaces), y, figure=plt.figure(figsize=(12, 4.6)))
+figure = draw_embeddings(embed(spaces), y, figure=plt.figure(figsize=(10, 4.6)))
 if len(sys.argv) > 1:
     figure.savefig(sys.argv[1], dpi=150)
 else:
