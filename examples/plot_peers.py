@@ -65,7 +65,7 @@ for method, row in zip(["Euclidean", *methods], errors, strict=True):
 # %%
 # One figure
 # ----------
-# Errors relative to the Euclidean distance, whose fit takes no time. A small mark is one dataset, a
+# Errors relative to the Euclidean distance, which needs no fit. A small mark is one dataset, a
 # large one the geometric mean of the four.
 
 relative = 100 * errors[1:] / errors[0]
