@@ -405,10 +405,11 @@ def test_memory_is_checked_before_allocation(wine, monkeypatch, capsys):
     assert lines[0].startswith("[simplemkl] 0: objective ")
     monkeypatch.setattr("genmetric._parallel.available_memory", lambda: 5 * 10**6)
     with pytest.raises(
-        MemoryError, match=r"Learning 15 kernels .* 5.39 MB, but only 5 MB are free.*fewer kernels"
+        MemoryError,
+        match=r"15 kernels on 178 samples .* 5.39 MB, but only 5 MB are free.*fewer kernels",
     ):
         SimpleMKLClassifier().fit(X, y)
-    with pytest.raises(MemoryError, match="Learning 1000 kernels on 178 samples"):
+    with pytest.raises(MemoryError, match="1000 kernels on 178 samples"):
         SimpleMKLClassifier(["rbf"] * 1000).fit(X, y)
 
 
