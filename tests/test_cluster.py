@@ -234,13 +234,6 @@ def test_fewer_distinct_samples_than_clusters():
         MetricKMeans(2).fit(np.ones((4, 3)))
 
 
-def test_verbose_prints_the_iterations(wine, capsys):
-    model = MetricKMeans(3, random_state=0, verbose=1).fit(wine[0])
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == model.n_iter_
-    assert lines[-1].startswith(f"[MetricKMeans] iteration {model.n_iter_}: 0 labels changed")
-
-
 @pytest.mark.parametrize(
     ("params", "text"),
     [

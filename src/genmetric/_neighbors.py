@@ -10,7 +10,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array
 from sklearn.utils.validation import has_fit_parameter
 
-from genmetric._parallel import map_chunks, row_chunks, search_threads
+from genmetric._parallel import map_chunks, openmp_threads, row_chunks
 from genmetric._typing import AnyArray, FloatArray, IntArray
 
 #: Numbers of neighbours to select from. Odd ones: two classes cannot tie.
@@ -83,7 +83,7 @@ def nearest_neighbors(
         return Neighbors(np.empty((0, n_neighbors)), np.empty((0, n_neighbors), np.intp))
     x, z, unit = _centred(references, queries)
     search = NearestNeighbors(n_neighbors=n_neighbors + spare, n_jobs=n_jobs).fit(x)
-    with search_threads(n_jobs):
+    with openmp_threads(n_jobs):
         found = search.kneighbors(z, return_distance=False)
     if exclude is not None and spare:
         # Drop the excluded reference of each row, or the last one where it was not found.

@@ -41,9 +41,9 @@ def one_blas_thread() -> Iterator[None]:
         yield
 
 
-def search_threads(n_jobs: int | None) -> Any:
-    """Limit OpenMP to `n_jobs` threads: scikit-learn's brute search uses all cores otherwise."""
-    return _controller().limit(limits=effective_n_jobs(n_jobs), user_api="openmp")
+def openmp_threads(n_jobs: int | None) -> Any:
+    """Limit OpenMP to `n_jobs` threads; scikit-learn's search and k-means use all otherwise."""
+    return _controller().select(user_api="openmp").limit(limits=effective_n_jobs(n_jobs))
 
 
 def row_chunks(

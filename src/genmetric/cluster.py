@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,16 +18,13 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import validate_data
-from threadpoolctl import ThreadpoolController
 
-from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
-from genmetric._text import print_progress
+from genmetric._parallel import map_chunks, one_blas_thread, openmp_threads, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     FLOATS,
     N_JOBS,
     RANDOM_STATE,
-    VERBOSE,
     Interval,
     ParameterRules,
     cast_finite,
@@ -63,17 +59,11 @@ def canonical_order(X: FloatArray) -> IntArray:
     return np.argsort(key, kind="stable")
 
 
-@cache
-def _openmp() -> Any:
-    """Find the OpenMP libraries once; the search takes longer than a small k-means."""
-    return ThreadpoolController().select(user_api="openmp")
-
-
 def lloyd(X: FloatArray, init: FloatArray, weight: FloatArray | None) -> tuple[IntArray, float]:
     """Run k-means from given centres until no label changes: labels and inertia."""
     kmeans = KMeans(len(init), init=init, n_init=1, tol=0.0, max_iter=300)
     # Several OpenMP threads sum in no fixed order. The limit is local to the thread that sets it.
-    with _openmp().limit(limits=1):
+    with openmp_threads(1):
         kmeans.fit(X, sample_weight=weight)
     return np.asarray(kmeans.labels_, np.intp), float(kmeans.inertia_)
 
@@ -169,8 +159,6 @@ class MetricKMeans(
     n_jobs : int, default=None
         Number of threads over initialisations and chunks of samples. Results are bit-identical for
         every value.
-    verbose : int, default=0
-        If positive, print a line per iteration.
 
     Attributes
     ----------
@@ -240,7 +228,6 @@ class MetricKMeans(
         "max_iter": [Interval(int, 1)],
         "random_state": RANDOM_STATE,
         "n_jobs": N_JOBS,
-        "verbose": VERBOSE,
     }
 
     def __init__(
@@ -254,7 +241,6 @@ class MetricKMeans(
         max_iter: int = 20,
         random_state: Any = None,
         n_jobs: int | None = None,
-        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.shrinkage = shrinkage
@@ -264,7 +250,6 @@ class MetricKMeans(
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def fit(
         self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None
@@ -376,11 +361,7 @@ class MetricKMeans(
             if len(np.unique(labels)) < n_before:
                 return rounds, r - 1, "collapse"
             rounds.append(describe(X, labels, metric, last.centers, weight))
-            moved, share = np.count_nonzero(labels != last.labels), rounds[r].unexplained
-            if self.verbose:
-                message = f"iteration {r}: {moved} labels changed, {share:.4f} unexplained"
-                print_progress("MetricKMeans", message)
-            if moved == 0:
+            if np.array_equal(labels, last.labels):
                 return rounds, r, "labels"
             before = seen.setdefault(labels.tobytes(), r)
             if before < r:

@@ -29,7 +29,6 @@ __all__ = [
     "LearnedMetric",
     "LinearMap",
     "NeighborExplanation",
-    "effective_rank",
     "explain_neighbors",
     "feature_contributions",
     "learned_metric",
@@ -333,7 +332,11 @@ def linear_map(
             composed, first, start = None, number + 1, names
             columns = getattr(step, "feature_columns_", None)
         else:
-            composed = part if composed is None else _compose(composed, part)
+            matrix, center, image = part
+            if composed is not None:  # two maps in a row are one
+                image = matrix @ (composed[2] - center) + image
+                matrix, center = matrix @ composed[0], composed[1]
+            composed = matrix, center, image
         if rows is not None and step is not steps[-1]:
             rows = _apply(step, rows)
     if composed is None:
@@ -347,15 +350,6 @@ def linear_map(
     inside = _texts(start if feature_names is None else feature_names, n_in, "x")
     owners = inside if columns is None else _texts(columns, n_in, "x")
     return LinearMap(*composed, inside, _texts(names, n_out, "z"), owners, tuple(steps[:first]))
-
-
-def _compose(
-    first: tuple[FloatArray, FloatArray, FloatArray],
-    second: tuple[FloatArray, FloatArray, FloatArray],
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Multiply two maps (matrix, center, image), the first applied first."""
-    matrix, center, image = second
-    return matrix @ first[0], first[1], matrix @ (first[2] - center) + image
 
 
 def _affine(step: Any, X: Any) -> tuple[FloatArray, FloatArray, FloatArray] | None:
@@ -561,50 +555,17 @@ class LearnedMetric:
 
     @property
     def effective_rank(self) -> float:
-        """Number of directions in which the metric measures, see :func:`effective_rank`."""
-        return effective_rank(self.eigenvalues)
+        r"""Number of directions in which the metric measures.
 
+        The exponential of the entropy of the normalised eigenvalues (Roy and Vetterli, 2007),
 
-def effective_rank(eigenvalues: ArrayLike) -> float:
-    r"""Return the number of directions in which a metric measures.
+        .. math:: \exp\Big(-\sum_i p_i \log p_i\Big), \qquad
+                  p_i = \lambda_i / \textstyle\sum_j \lambda_j,
 
-    The exponential of the entropy of the normalised eigenvalues,
-
-    .. math:: \exp\Big(-\sum_i p_i \log p_i\Big), \qquad
-              p_i = \lambda_i / \textstyle\sum_j \lambda_j.
-
-    Parameters
-    ----------
-    eigenvalues : array-like of shape (n_features,)
-        Eigenvalues of the metric; none may be negative.
-
-    Returns
-    -------
-    float
-        Between 1, if a single direction counts, and n_features, if all count equally; 0 if all
-        eigenvalues are zero.
-
-    References
-    ----------
-    .. [1] O. Roy and M. Vetterli, "The effective rank: a measure of effective dimensionality",
-       EUSIPCO 2007.
-
-    Examples
-    --------
-    >>> from genmetric.inspection import effective_rank
-    >>> round(effective_rank([1.0, 1.0, 0.0]), 6)
-    2.0
-    """
-    values = np.asarray(eigenvalues, float)
-    if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(
-            "eigenvalues must be a vector of finite numbers of at least 0; got "
-            f"{np.array2string(values, threshold=5)}."
-        )
-    if not values.any():
-        return 0.0
-    share = values / values.max()
-    return float(np.exp(entr(share / share.sum()).sum()))
+        between 1, if a single direction counts, and n_features, if all count equally.
+        """
+        values = self.eigenvalues
+        return float(np.exp(entr(values / values.sum()).sum()))
 
 
 def learned_metric(
@@ -705,7 +666,6 @@ class NeighborExplanation:
         ndarray of shape (n_queries, n_neighbors, n_features)
             Positions of the features, largest magnitude first.
         """
-        check_count(n_features, "n_features")
         order = np.argsort(-np.abs(self.contributions), axis=2, kind="stable")
         return np.asarray(order[:, :, :n_features], np.intp)
 
@@ -716,7 +676,6 @@ def explain_neighbors(
     X_reference: ArrayLike | None = None,
     *,
     n_neighbors: int = 5,
-    feature_names: Sequence[Any] | None = None,
 ) -> NeighborExplanation:
     """Find nearest neighbours under the metric of an estimator and explain their distances.
 
@@ -734,8 +693,6 @@ def explain_neighbors(
         Samples among which neighbours are searched. By default the other samples of `X`.
     n_neighbors : int, default=5
         Number of neighbours per query; fewer are returned if there are fewer reference samples.
-    feature_names : sequence of length n_features, default=None
-        Names of the features of the map; by default those of the fit.
 
     Returns
     -------
@@ -753,9 +710,7 @@ def explain_neighbors(
     ((2, 3), (2, 3, 4))
     """
     check_count(n_neighbors, "n_neighbors")
-    into = linear_map(
-        estimator, X if X_reference is None else X_reference, feature_names=feature_names
-    )
+    into = linear_map(estimator, X if X_reference is None else X_reference)
     queries = into.prepare(X)
     if X_reference is None:
         return explain_features(into, queries, queries, n_neighbors, np.arange(len(queries)))

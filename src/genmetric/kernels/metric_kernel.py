@@ -188,17 +188,13 @@ def metric_kernel(
 
 def _factor_of_matrix(metric: Any) -> FloatArray:
     """Return the symmetric root of the matrix of a metric; raise if it is not one."""
-    try:
-        M = np.asarray(metric, dtype=float)
-    except (TypeError, ValueError):
-        M = np.empty(0)
-    if M.ndim != 2 or M.shape[0] != M.shape[1] or not M.size:
+    shape = np.shape(metric)
+    if len(shape) != 2 or shape[0] != shape[1]:
         raise TypeError(
             "metric must be a fitted transformer or a square matrix M; got "
-            f"{type(metric).__name__}{f' of shape {M.shape}' if M.size else ''}."
+            f"{type(metric).__name__} of shape {shape}."
         )
-    if not np.isfinite(M).all():
-        raise ValueError("The matrix of the metric has NaN or infinite entries.")
+    M = check_array(metric, dtype=np.float64, input_name="metric")
     size = np.abs(M).max()
     if np.abs(M - M.T).max() > 1e-8 * size or np.linalg.eigvalsh(M).min() < -1e-8 * size:
         raise ValueError(

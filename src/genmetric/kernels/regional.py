@@ -10,9 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits
 
-from genmetric._parallel import check_memory, map_chunks
+from genmetric._parallel import check_memory, map_chunks, openmp_threads
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     FLOATS,
@@ -45,7 +44,7 @@ def find_regions(Z: FloatArray, n_regions: int, random_state: Any) -> IntArray:
     """Divide samples into regions 0, 1, ... by k-means; no region is empty."""
     n_clusters = min(n_regions, len(np.unique(Z, axis=0)))
     # The order in which threads of k-means sum depends on their timing, which affects rounding.
-    with threadpool_limits(limits=1, user_api="openmp"):
+    with openmp_threads(1):
         k_means = KMeans(n_clusters, n_init=10, random_state=random_state).fit(Z)
     return np.unique(k_means.labels_, return_inverse=True)[1]
 
@@ -309,15 +308,10 @@ class RegionalKernels(BaseEstimator):
         table = check_weights(weights, self.n_kernels_, "weights", allow_zero_sum=True)
         out = np.zeros((len(x), len(x if y is None else y)))
         for region, row in enumerate(table.reshape(len(self.metrics_), -1)):
-            if not row.any():
-                continue
-            exponents = self._exponents(region, x, y)
-            for weight, tau in zip(row, self.scales_, strict=True):
-                if weight:
-                    K = exponents * -tau
-                    np.exp(K, out=K)
-                    K *= weight
-                    out += K
+            if row.any():
+                exponents = self._exponents(region, x, y)
+                for scale in np.flatnonzero(row):
+                    out += row[scale] * np.exp(-self.scales_[scale] * exponents)
         return out
 
     def __sklearn_tags__(self) -> Any:
