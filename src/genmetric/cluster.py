@@ -37,7 +37,7 @@ from genmetric._validation import (
 )
 from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density import Coordinates
-from genmetric.geometry import symmetric_root, unit_determinant
+from genmetric.geometry import symmetric_root
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import MahalanobisMixin
 
@@ -355,7 +355,8 @@ class MetricKMeans(
             last = rounds[-1]
             metric, n_before = np.eye(X.shape[1]), len(np.unique(last.labels))
             if n_before > 1 and self.interpolation > 0:
-                metric = unit_determinant(learner.fit(X, last.labels, weight).metric_)
+                metric = learner.fit(X, last.labels, weight).metric_
+                metric = metric / np.exp(np.linalg.slogdet(metric)[1] / len(metric))
             root = symmetric_root(metric)
             labels, _ = lloyd(X @ root, last.centers @ root, weight)
             if len(np.unique(labels)) < n_before:

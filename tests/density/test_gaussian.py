@@ -18,9 +18,9 @@ from genmetric.density import (
     Coordinates,
     SeparateModels,
     class_statistics,
-    fit_class_models,
     fit_gaussians,
 )
+from genmetric.density.models import fit_models
 
 
 @pytest.fixture
@@ -432,25 +432,26 @@ def test_class_model_gaussian_is_the_default(data):
 
 def test_weights_seeds_and_single_samples(data, rng):
     X, codes = data
+
+    def fitted(model, X, codes, weight=None):
+        rng = np.random.RandomState(5)
+        options = {"class_model": model, "shrinkage": "auto", "rng": rng}
+        return fit_models(X, codes, np.unique(codes), weight, **options)
+
     times = rng.integers(1, 3, len(X)).astype(float)
-    gaussians = fit_gaussians(class_statistics(X, codes, 2, sample_weight=times))
-    weighted = fit_class_models(StudentModel(), X, codes, gaussians, sample_weight=times)
+    coordinates, *_, weighted = fitted(StudentModel(), X, codes, times)
     repeated = StudentModel().fit(np.repeat(X[codes == 1], times[codes == 1].astype(int), axis=0))
-    np.testing.assert_allclose(weighted.models[1].mean_, repeated.mean_)
-    one, two = (
-        fit_class_models(GaussianMixtureModel(3), X, codes, gaussians, rng=np.random.RandomState(5))
-        for _ in range(2)
-    )
+    np.testing.assert_allclose(coordinates.restore(weighted.models[1].mean_), repeated.mean_)
+    one, two = (fitted(GaussianMixtureModel(3), X, codes)[-1] for _ in range(2))
     np.testing.assert_array_equal(one.models[0].means_, two.models[0].means_)
-    seeded = GaussianMixtureModel(3, random_state=1)
-    kept = fit_class_models(seeded, X, codes, gaussians, rng=np.random.RandomState(5))
+    kept = fitted(GaussianMixtureModel(3, random_state=1), X, codes)[-1]
     assert kept.models[0].random_state == 1
     # A class with one distinct sample has no density of the custom kind.
     X, codes = np.r_[X, np.tile(X[0], (3, 1))], np.r_[codes, [2, 2, 2]]
     with pytest.warns(UserWarning, match=r"Classes \[2\]"):
-        gaussians = fit_gaussians(class_statistics(X, codes, 3))
-    models = fit_class_models(StudentModel(), X, codes, gaussians)
-    np.testing.assert_allclose(models.log_density(X)[:, 2], gaussians.log_density(X)[:, 2])
+        coordinates, _, gaussians, models = fitted(StudentModel(), X, codes)
+    z = coordinates.apply(X)
+    np.testing.assert_allclose(models.log_density(z)[:, 2], gaussians.log_density(z)[:, 2])
 
 
 def test_errors_of_class_models(data):
@@ -467,9 +468,8 @@ def test_errors_of_class_models(data):
                 raise RuntimeError("no")
             return super().fit(X)
 
-    gaussians = fit_gaussians(class_statistics(X, y, 2))
     with pytest.raises(TypeError, match=r"class_model=.*no method curvature"):
-        fit_class_models(NoCurvature(), X, y, gaussians)
+        GenerativeMetric(class_model=NoCurvature()).fit(X, y)
     with pytest.raises(RuntimeError, match="no") as caught:
         GenerativeMetric(class_model=Fussy()).fit(X, np.array(["a", "b"])[y])
     assert "on class np.str_('b')" in caught.value.__notes__[0]

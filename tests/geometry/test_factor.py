@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from genmetric.geometry import rank_limited_factor, symmetric_root, unit_determinant
+from genmetric.geometry import rank_limited_factor, symmetric_root
 
 
 @pytest.fixture
@@ -29,18 +29,6 @@ def test_root_of_a_singular_metric(rng):
 
 
 @pytest.mark.parametrize("k", [1, 3, 5])
-def test_factor_without_data_is_the_closest_of_its_rank(metric, rng, k):
-    L = rank_limited_factor(metric, k)
-    assert L.shape == (k, 5)
-    error = np.linalg.norm(L.T @ L - metric)
-    left = np.linalg.eigvalsh(metric)[: 5 - k]
-    np.testing.assert_allclose(error, np.linalg.norm(left), rtol=1e-8, atol=1e-10)
-    for _ in range(20):
-        other = L + 0.1 * rng.normal(size=L.shape)
-        assert np.linalg.norm(other.T @ other - metric) >= error
-
-
-@pytest.mark.parametrize("k", [1, 3, 5])
 def test_factor_with_data_loses_least_of_the_distances(metric, rng, k):
     X = rng.normal(size=(60, 5)) @ rng.normal(size=(5, 5))
     root = symmetric_root(metric)
@@ -56,7 +44,6 @@ def test_factor_with_data_loses_least_of_the_distances(metric, rng, k):
     for _ in range(50):
         Q = np.linalg.qr(rng.normal(size=(5, 5)))[0][:, :k]
         assert lost(Q.T @ root) >= lost(L) - 1e-9
-    assert lost(L) <= lost(rank_limited_factor(metric, k)) + 1e-9
     if k == 5:
         np.testing.assert_allclose(L.T @ L, metric, rtol=1e-9, atol=1e-9)
 
@@ -69,15 +56,9 @@ def test_leading_components_come_first(metric, rng):
     assert (np.diff(variance) < 0).all()
 
 
-def test_unit_determinant(rng):
-    A = rng.normal(size=(3, 4, 4))
-    M = A @ A.transpose(0, 2, 1)
-    found = unit_determinant(M)
-    np.testing.assert_allclose(np.linalg.det(found), 1, rtol=1e-9)
-    np.testing.assert_allclose(found / found[:, :1, :1], M / M[:, :1, :1])
-
-
-@pytest.mark.parametrize("function", [symmetric_root, lambda M: rank_limited_factor(M, 1)])
+@pytest.mark.parametrize(
+    "function", [symmetric_root, lambda M: rank_limited_factor(M, 1, np.eye(2))]
+)
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_metric_that_is_not_finite(function, bad):
     with pytest.raises(ValueError, match=r"metric is not finite.*limits of float64"):

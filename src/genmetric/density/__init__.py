@@ -14,7 +14,6 @@ from genmetric.density.models import (
     GaussianModel,
     JointDensity,
     SeparateModels,
-    fit_class_models,
 )
 from genmetric.density.statistics import ClassStatistics, Coordinates, class_statistics
 
@@ -32,6 +31,5 @@ __all__ = [
     "LowRankGaussians",
     "SeparateModels",
     "class_statistics",
-    "fit_class_models",
     "fit_gaussians",
 ]

@@ -519,69 +519,6 @@ class SeparateModels:
         return np.zeros(len(weights))
 
 
-def fit_class_models(
-    class_model: Any,
-    X: FloatArray,
-    codes: IntArray,
-    gaussians: ClassGaussians,
-    *,
-    sample_weight: FloatArray | None = None,
-    classes: AnyArray | None = None,
-    rng: np.random.RandomState | None = None,
-) -> SeparateModels:
-    """Clone and fit a density model on the samples of each class.
-
-    Parameters
-    ----------
-    class_model : estimator
-        Class model with ``fit(X)``, ``log_density``, ``gradient`` and ``curvature``.
-    X : ndarray of shape (n_samples, n_features)
-        Samples, in the coordinates of the Gaussians.
-    codes : ndarray of shape (n_samples,)
-        Class of each sample.
-    gaussians : ClassGaussians
-        One Gaussian per class, used for a class with a single distinct sample.
-    sample_weight : ndarray of shape (n_samples,), default=None
-        Frequencies of the samples.
-    classes : ndarray of shape (n_classes,), default=None
-        Class names for errors.
-    rng : RandomState, default=None
-        Draws the seeds of models whose `random_state` is None.
-
-    Returns
-    -------
-    SeparateModels
-        The fitted models.
-    """
-    methods = ("fit", "log_density", "gradient", "curvature")
-    missing = [name for name in methods if not callable(getattr(class_model, name, None))]
-    if missing:
-        raise TypeError(
-            f"class_model={class_model!r} has no method {', '.join(missing)}. A class model needs "
-            "fit, log_density, gradient and curvature, like genmetric.GaussianMixtureModel."
-        )
-    params = class_model.get_params() if hasattr(class_model, "get_params") else {}
-    seeded = params.get("random_state", 0) is not None
-    fitted: list[Any] = []
-    for c, rows in enumerate(rows_by_class(codes, gaussians.n_classes)):
-        x = X[rows]
-        if (x == x[0]).all():
-            only = ClassGaussians(*(values[[c]] for values in vars(gaussians).values()))
-            fitted.append(GaussianDensity(only, np.zeros(1)))
-            continue
-        try:
-            own = clone(class_model, safe=False)  # a plain object is copied
-            if rng is not None and not seeded:
-                own.set_params(random_state=rng.randint(2**31 - 1))
-            weight = None if sample_weight is None else sample_weight[rows]
-            fitted.append(fit_weighted(own, x, weight))
-        except Exception as error:
-            name = c if classes is None else classes[c]
-            error.add_note(f"while fitting class_model={class_model!r} on class {name!r}")
-            raise
-    return SeparateModels(fitted)
-
-
 def gaussian_options(shrinkage: Any, class_model: Any) -> dict[str, Any]:
     """Return how the class Gaussians are fitted: as a GaussianModel says, if one is given."""
     if isinstance(class_model, GaussianModel):
@@ -601,14 +538,13 @@ def fit_models(
     rng: np.random.RandomState,
     allow_low_rank: bool = False,
     **options: Any,
-) -> tuple[
-    Coordinates, ClassStatistics, Gaussians, ClassGaussians | LowRankGaussians | SeparateModels
-]:
+) -> tuple[Coordinates, ClassStatistics, Gaussians, Gaussians | SeparateModels]:
     """Fit the class models of samples in memory.
 
     Returns the coordinates of the models, the class statistics there, one Gaussian per class, and
-    the class models, which are these Gaussians unless `class_model` is of another kind. Options are
-    those of :func:`fit_class_gaussians`.
+    the class models: these Gaussians, or clones of a `class_model` of another kind, fitted on the
+    samples of each class. A class with a single distinct sample keeps its Gaussian. `rng` draws the
+    seeds of models whose `random_state` is None; `options` are those of `fit_class_gaussians`.
     """
     by_gaussians = isinstance(class_model, GaussianModel | None)
     coordinates, stats, gaussians = fit_class_gaussians(
@@ -618,13 +554,30 @@ def fit_models(
     )
     if by_gaussians or isinstance(gaussians, LowRankGaussians):
         return coordinates, stats, gaussians, gaussians
-    models = fit_class_models(
-        *(class_model, coordinates.apply(x), codes, gaussians),
-        sample_weight=weight,
-        classes=classes,
-        rng=rng,
-    )
-    return coordinates, stats, gaussians, models
+    methods = ("fit", "log_density", "gradient", "curvature")
+    missing = [name for name in methods if not callable(getattr(class_model, name, None))]
+    if missing:
+        raise TypeError(
+            f"class_model={class_model!r} has no method {', '.join(missing)}. A class model needs "
+            "fit, log_density, gradient and curvature, like genmetric.GaussianMixtureModel."
+        )
+    params = class_model.get_params() if hasattr(class_model, "get_params") else {}
+    fitted: list[Any] = []
+    for c, rows in enumerate(rows_by_class(codes, len(classes))):
+        z = coordinates.apply(x[rows])
+        if (z == z[0]).all():
+            only = ClassGaussians(*(values[[c]] for values in vars(gaussians).values()))
+            fitted.append(GaussianDensity(only, np.zeros(1)))
+            continue
+        try:
+            own = clone(class_model, safe=False)  # a plain object is copied
+            if params.get("random_state", 0) is None:
+                own.set_params(random_state=rng.randint(2**31 - 1))
+            fitted.append(fit_weighted(own, z, None if weight is None else weight[rows]))
+        except Exception as error:
+            error.add_note(f"while fitting class_model={class_model!r} on class {classes[c]!r}")
+            raise
+    return coordinates, stats, gaussians, SeparateModels(fitted)
 
 
 @dataclass(frozen=True)
@@ -699,9 +652,6 @@ class JointDensity:
         b : ndarray of shape (n_samples, n_features)
             Gradient of E[y | x].
         """
-        if len(self.slopes) == 1:
-            g = self.marginal.gradient(X)[:, 0]
-            return g, np.broadcast_to(self.slopes[0], g.shape)
         r = softmax(self.marginal.log_density(X) + self.log_weights, axis=1)
         g_k = self.marginal.gradient(X)
         g = np.einsum("nk,nkj->nj", r, g_k)

@@ -76,31 +76,28 @@ class Coordinates:
         Coordinates
             Without axes. Values beyond 1e100, or a spread below 1e-140, raise a ValueError.
         """
-        chunks = row_chunks(len(X), 16 * X.shape[1])
-        low = np.min([X[rows].min(axis=0) for rows in chunks], axis=0).astype(float)
-        high = np.max([X[rows].max(axis=0) for rows in chunks], axis=0).astype(float)
-        if max(high.max(), -low.min()) > MAX_VALUE:
+        low, high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
+        largest = max(high.max(), -low.min())
+        if largest > MAX_VALUE:
             raise ValueError(
-                f"X has values up to {max(high.max(), -low.min()):.1e}, whose squares overflow "
-                f"float64; expected at most {MAX_VALUE:g}. Divide X by a constant first."
+                f"X has values up to {largest:.1e}, whose squares overflow float64; expected at most "
+                f"{MAX_VALUE:g}. Divide X by a constant first."
             )
         middle = low / 2 + high / 2
-        reach = float(np.max(high / 2 - low / 2, initial=0.0))
-        if reach == 0:
+        if (low == high).all():
             return cls(middle, 1.0)
-        total, square = np.zeros(X.shape[1]), 0.0
-        for rows in chunks:
-            e = (np.asarray(X[rows], float) - middle) / reach
-            total += e.sum(axis=0)
+        mean, square = np.zeros(X.shape[1]), 0.0
+        for rows in row_chunks(len(X), 16 * X.shape[1]):
+            e = np.subtract(X[rows], middle, dtype=float)
+            mean += e.sum(axis=0) / len(X)
             square += float(np.einsum("ij,ij->", e, e))
-        mean = total / len(X)
-        spread = reach * np.sqrt(max(square / len(X) - mean @ mean, 0.0) / X.shape[1])
+        spread = np.sqrt(max(square / len(X) - mean @ mean, 0.0) / X.shape[1])
         if spread < MIN_SPREAD:
             raise ValueError(
                 f"The features have a spread of about {spread:.1e}, and squares of values this small "
                 f"underflow float64; expected at least {MIN_SPREAD:g}. Multiply X by a constant first."
             )
-        return cls(middle + reach * mean, float(2.0 ** np.round(np.log2(spread))))
+        return cls(middle + mean, float(2.0 ** np.round(np.log2(spread))))
 
     def apply(self, X: AnyArray) -> FloatArray:
         """Return samples in these coordinates, float64."""

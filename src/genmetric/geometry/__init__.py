@@ -16,7 +16,6 @@ from genmetric.geometry.local import (
     rank_limited_factor,
     sign_rule,
     symmetric_root,
-    unit_determinant,
 )
 from genmetric.geometry.regression import average_regression_metrics, regression_local_metrics
 from genmetric.geometry.risk import asymptotic_error, bias_per_row, finite_sample_error
@@ -38,5 +37,4 @@ __all__ = [
     "sign_rule",
     "sum_local_metrics",
     "symmetric_root",
-    "unit_determinant",
 ]

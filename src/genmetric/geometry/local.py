@@ -411,15 +411,13 @@ def symmetric_root(metric: FloatArray) -> FloatArray:
 
 
 def rank_limited_factor(
-    metric: FloatArray, n_components: int, covariance: FloatArray | None = None
+    metric: FloatArray, n_components: int, covariance: FloatArray
 ) -> FloatArray:
     r"""Compute the best factor of given rank: it minimises the average loss in squared distance.
 
-    Without a covariance the rows are the leading eigenvectors of M times the roots of their
-    eigenvalues, so that :math:`L^T L` is the closest matrix to M of that rank. With the covariance
-    S of the data they are the leading principal components of the data in the space of the metric,
-    :math:`L = V^T M^{1/2}` with V the leading eigenvectors of :math:`M^{1/2} S M^{1/2}`, so that
-    the squared distances between samples lose the least on average.
+    With the covariance S of the data its rows are the leading principal components of the data in
+    the space of the metric, :math:`L = V^T M^{1/2}` with V the leading eigenvectors of
+    :math:`M^{1/2} S M^{1/2}`.
 
     Parameters
     ----------
@@ -427,7 +425,7 @@ def rank_limited_factor(
         Symmetric positive semidefinite matrix.
     n_components : int
         Number of rows of the factor.
-    covariance : ndarray of shape (n_features, n_features), default=None
+    covariance : ndarray of shape (n_features, n_features)
         Covariance of the data.
 
     Returns
@@ -435,26 +433,6 @@ def rank_limited_factor(
     ndarray of shape (n_components, n_features)
         The factor.
     """
-    if covariance is None:
-        eigenvalues, U = _spectrum(metric)
-        return (U * np.sqrt(eigenvalues)).T[::-1][:n_components]
     root = symmetric_root(metric)
     _, V = _spectrum(root @ covariance @ root)
     return np.asarray(V.T[::-1][:n_components] @ root)
-
-
-def unit_determinant(metric: FloatArray) -> FloatArray:
-    """Scale metrics to determinant one.
-
-    Parameters
-    ----------
-    metric : ndarray of shape (..., n_features, n_features)
-        Symmetric positive definite matrices.
-
-    Returns
-    -------
-    ndarray of shape (..., n_features, n_features)
-        The same metrics up to a factor.
-    """
-    _, log_det = np.linalg.slogdet(metric)
-    return np.asarray(metric * np.exp(-log_det / metric.shape[-1])[..., None, None])

@@ -118,7 +118,6 @@ class LinearMapMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.target_tags.required = True
-        tags.target_tags.required = True
         return tags
 
 
