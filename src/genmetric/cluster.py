@@ -356,7 +356,7 @@ class MetricKMeans(
             metric, n_before = np.eye(X.shape[1]), len(np.unique(last.labels))
             if n_before > 1 and self.interpolation > 0:
                 metric = learner.fit(X, last.labels, weight).metric_
-                metric = metric / np.exp(np.linalg.slogdet(metric)[1] / len(metric))
+                metric = metric * np.exp(-np.linalg.slogdet(metric)[1] / len(metric))
             root = symmetric_root(metric)
             labels, _ = lloyd(X @ root, last.centers @ root, weight)
             if len(np.unique(labels)) < n_before:

@@ -36,10 +36,6 @@ SHRINKAGE_RULES: tuple[RuleOrValue, ...] = (None, "auto", Interval(float, 0, 1))
 #: it.
 EIGENVALUE_FLOOR = 1e-8
 
-#: Classes of a smaller absolute weight in Phi, relative to the largest, have no part in it: their
-#: curvature would have to be 1e25 times as large.
-NEGLIGIBLE = 1e-40
-
 # Shrinkage
 
 
@@ -343,22 +339,10 @@ class ClassGaussians:
         ndarray of shape (n_samples, n_features, n_features)
             One symmetric matrix per sample.
         """
-        n_samples, n_features = X.shape
-        size = np.abs(weights)
-        relevant = size > NEGLIGIBLE * size.max(axis=1, keepdims=True)
-        # The vectors v_c and weights of the relevant classes only, which are few of thousands.
-        places = np.cumsum(relevant, axis=1) - 1
-        n_places = int(places[:, -1].max(initial=0)) + 1
-        v, w = np.zeros((n_samples, n_places, n_features)), np.zeros((n_samples, n_places))
-        for some in row_chunks(self.n_classes, 8 * X.size, budget=2**19):
-            rows, own = np.nonzero(relevant[:, some])
-            if len(rows):
-                at = rows, places[:, some][rows, own]
-                v[at] = ((X - self.means[some, None]) @ self.precisions[some])[own, rows]
-                w[at] = weights[:, some][rows, own]
+        v = self.gradient(X)
+        outer = (v * weights[:, :, None]).transpose(0, 2, 1) @ v
         base = weights @ self.precisions.reshape(self.n_classes, -1)
-        outer = (v * w[:, :, None]).transpose(0, 2, 1) @ v
-        return np.asarray(outer - base.reshape(-1, n_features, n_features))
+        return np.asarray(outer - base.reshape(outer.shape))
 
     def precision_size(self, weights: FloatArray) -> FloatArray:
         """Return the largest entry of each precision, weighted and summed, shape (n_samples,)."""

@@ -72,7 +72,6 @@ def kernel_sums(
     # The squared norms are columns of the factors: one matrix product gives -||z_i - z_j||².
     left = np.column_stack([2 * z, -np.einsum("ij,ij->i", z, z), -np.ones(len(z))])
     right = np.column_stack([r, np.ones(len(r)), np.einsum("ij,ij->i", r, r)]).T.copy()
-    equal = bool(np.all(weights == weights[0]))
 
     def of_chunk(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
         exponent = left[rows] @ right
@@ -87,16 +86,14 @@ def kernel_sums(
         top = exponent.max(axis=1)
         exponent -= top[:, None]
         kernel = np.exp(exponent)
-        if not equal:
-            kernel *= weights
+        kernel *= weights
         if skip is not None:
             exponent[skip] = 0.0
         total = kernel.sum(axis=1)
         kernel *= exponent
         first = kernel.sum(axis=1) / total
         second = np.einsum("ij,ij->i", kernel, exponent) / total
-        log_sum = np.log(total) + top + (np.log(weights[0]) if equal else 0.0)
-        return log_sum, -(first + top), np.maximum(second - first**2, 0.0)
+        return np.log(total) + top, -(first + top), np.maximum(second - first**2, 0.0)
 
     # A chunk of pairs is read a dozen times and should stay in the cache of a core.
     chunks = row_chunks(len(points), 16 * len(references), budget=2**20)

@@ -84,20 +84,22 @@ class Coordinates:
                 f"{MAX_VALUE:g}. Divide X by a constant first."
             )
         middle = low / 2 + high / 2
-        if (low == high).all():
+        reach = float((high / 2 - low / 2).max())
+        if reach == 0:
             return cls(middle, 1.0)
-        mean, square = np.zeros(X.shape[1]), 0.0
+        total, square = np.zeros(X.shape[1]), 0.0
         for rows in row_chunks(len(X), 16 * X.shape[1]):
-            e = np.subtract(X[rows], middle, dtype=float)
-            mean += e.sum(axis=0) / len(X)
+            e = np.subtract(X[rows], middle, dtype=float) / reach
+            total += e.sum(axis=0)
             square += float(np.einsum("ij,ij->", e, e))
-        spread = np.sqrt(max(square / len(X) - mean @ mean, 0.0) / X.shape[1])
+        mean = total / len(X)
+        spread = reach * np.sqrt(max(square / len(X) - mean @ mean, 0.0) / X.shape[1])
         if spread < MIN_SPREAD:
             raise ValueError(
                 f"The features have a spread of about {spread:.1e}, and squares of values this small "
                 f"underflow float64; expected at least {MIN_SPREAD:g}. Multiply X by a constant first."
             )
-        return cls(middle + mean, float(2.0 ** np.round(np.log2(spread))))
+        return cls(middle + reach * mean, float(2.0 ** np.round(np.log2(spread))))
 
     def apply(self, X: AnyArray) -> FloatArray:
         """Return samples in these coordinates, float64."""

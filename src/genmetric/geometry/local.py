@@ -376,7 +376,7 @@ def sum_of_samples(
 
 def dense_bytes_per_row(n_features: int, n_classes: int) -> int:
     """Return the bytes of temporary arrays per sample of :func:`sum_of_samples`."""
-    return 8 * (6 * n_features**2 + 12 * n_classes + 3 * min(n_classes, 64) * n_features)
+    return 8 * (6 * n_features**2 + 12 * n_classes + 3 * n_classes * n_features)
 
 
 # Factors L of a metric M = LᵀL

@@ -14,6 +14,7 @@ eigenvalue of multiplicity D - r. No approximation is involved.
 from __future__ import annotations
 
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,29 +61,18 @@ def _terms(
     The vectors have shape (n_samples, size, n_features). Samples with fewer terms have vectors of
     coefficient zero: an axis of Phi = gamma I, which changes nothing.
     """
-    n_samples, n_features = X.shape
-    starts, c, w = class_weights.indptr, class_weights.indices, class_weights.data
-    sample = np.repeat(np.arange(n_samples), np.diff(starts))
-    inverse = w / models.isotropic[c]
-    gamma = -np.asarray(np.bincount(sample, inverse, minlength=n_samples), float)
-    vectors = np.zeros((n_samples, size, n_features))
-    coefficients = np.zeros((n_samples, size))
-    # Places of the terms of each entry (sample and class): one residual, then the axes.
-    lengths = models.ranks[c] + 1
-    ends = np.cumsum(lengths)
-    places = ends - lengths - np.repeat((ends - lengths)[starts[:-1]], np.diff(starts))
-    entry = np.repeat(np.arange(len(c)), lengths - 1)
-    within = np.arange(len(entry)) - np.repeat(np.cumsum(lengths - 1) - (lengths - 1), lengths - 1)
-    axes = models.axes[models.starts[models.blocks[c]][entry] + within]
-    vectors[sample[entry], places[entry] + 1 + within] = axes
-    coefficients[sample[entry], places[entry] + 1 + within] = inverse[entry]
-    e = X[sample] - models.means[c]
-    along = np.einsum("ij,ij->i", axes, e[entry])
-    for i in range(len(c)):
-        rows = slice(ends[i] - lengths[i] - i, ends[i] - i - 1)
-        e[i] -= along[rows] @ axes[rows]
-    vectors[sample, places] = e / models.isotropic[c][:, None]
-    coefficients[sample, places] = w
+    vectors, coefficients = np.zeros((len(X), size, X.shape[1])), np.zeros((len(X), size))
+    gamma = -(class_weights @ (1 / models.isotropic))
+    for i, (first, last) in enumerate(pairwise(class_weights.indptr)):
+        start = 0
+        for k in range(first, last):
+            c, w = class_weights.indices[k], class_weights.data[k]
+            K, e = models.class_axes(c), X[i] - models.means[c]
+            stop = start + 1 + len(K)
+            vectors[i, start] = (e - (K @ e) @ K) / models.isotropic[c]
+            vectors[i, start + 1 : stop] = K
+            coefficients[i, start], coefficients[i, start + 1 : stop] = w, w / models.isotropic[c]
+            start = stop
     return vectors, coefficients, gamma
 
 

@@ -158,27 +158,20 @@ def kept_metrics_sum(
 ) -> Callable[[FloatArray], MetricSum]:
     """Return a function from weights to the sum of the local metrics of the same samples.
 
-    The local metrics are computed once, and the upper triangle of each is kept.
+    The local metrics are computed once and kept.
     """
     n_samples, n_features = X.shape
-    upper = np.triu_indices(n_features)
-    # The full matrix has each entry off the diagonal twice.
-    twice = np.where(upper[0] == upper[1], 1.0, 2.0)
 
-    def of_chunk(rows: slice) -> tuple[FloatArray, FloatArray]:
-        x = coordinates.apply(X[rows])
-        metrics = sample_metrics(models, x, log_priors, normalization)
-        triangles = metrics[:, upper[0], upper[1]]
-        return triangles, triangles**2 @ twice
+    def of_chunk(rows: slice) -> FloatArray:
+        metrics = sample_metrics(models, coordinates.apply(X[rows]), log_priors, normalization)
+        return metrics.reshape(len(metrics), -1)
 
     chunks = row_chunks(n_samples, 2 * dense_bytes_per_row(n_features, models.n_classes))
-    parts = list(map_chunks(of_chunk, chunks, n_jobs))
-    triangles, squares = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    metrics = np.concatenate(list(map_chunks(of_chunk, chunks, n_jobs)))
+    squares = np.einsum("ij,ij->i", metrics, metrics)
 
     def weighted(weights: FloatArray) -> MetricSum:
-        total = np.zeros((n_features, n_features))
-        total[upper] = weights @ triangles
-        total.T[upper] = total[upper]
+        total = (weights @ metrics).reshape(n_features, n_features)
         return MetricSum(total, float(weights.sum()), float(weights @ squares))
 
     return weighted

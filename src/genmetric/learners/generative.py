@@ -439,7 +439,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         rows = draw_rows(len(X), self._n_draws(len(X)), rng)
         density = combination._log_density(self, X, frequency, rows, held_out, rng)
         metric_sum: Callable[[FloatArray], MetricSum] = partial(self._sum_metrics, X[rows])
-        if self.solver != "resolvent" and 4 * len(rows) * X.shape[1] * (X.shape[1] + 1) <= 2**29:
+        if self.solver != "resolvent" and 8 * len(rows) * X.shape[1] ** 2 <= 2**29:
             models, scale = (self._models, self._log_priors), self.normalization
             metric_sum = kept_metrics_sum(*models, X[rows], coordinates, scale, self.n_jobs)
         total, drawn, self.metric_changes_, rates = average_by_density(
