@@ -382,16 +382,6 @@ def dense_bytes_per_row(n_features: int, n_classes: int) -> int:
 # Factors L of a metric M = LᵀL
 
 
-def _spectrum(metric: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the eigenvalues, not negative, and eigenvectors of symmetric matrices."""
-    if not np.isfinite(metric).all():
-        raise ValueError(
-            "The metric is not finite. Check X for numbers near the limits of float64."
-        )
-    eigenvalues, vectors = np.linalg.eigh((metric + np.swapaxes(metric, -1, -2)) / 2)
-    return np.maximum(eigenvalues, 0.0), vectors
-
-
 def symmetric_root(metric: FloatArray) -> FloatArray:
     """Compute the symmetric square root L of a metric, M = L L = LᵀL.
 
@@ -405,8 +395,12 @@ def symmetric_root(metric: FloatArray) -> FloatArray:
     ndarray of shape (..., n_features, n_features)
         Symmetric positive semidefinite roots.
     """
-    eigenvalues, U = _spectrum(metric)
-    quarter = U * np.sqrt(np.sqrt(eigenvalues))[..., None, :]
+    if not np.isfinite(metric).all():
+        raise ValueError(
+            "The metric is not finite. Check X for numbers near the limits of float64."
+        )
+    eigenvalues, U = np.linalg.eigh((metric + np.swapaxes(metric, -1, -2)) / 2)
+    quarter = U * np.sqrt(np.sqrt(np.maximum(eigenvalues, 0.0)))[..., None, :]
     return np.asarray(quarter @ np.swapaxes(quarter, -1, -2))
 
 
@@ -434,5 +428,6 @@ def rank_limited_factor(
         The factor.
     """
     root = symmetric_root(metric)
-    _, V = _spectrum(root @ covariance @ root)
+    inside = root @ covariance @ root
+    _, V = np.linalg.eigh((inside + inside.T) / 2)
     return np.asarray(V.T[::-1][:n_components] @ root)

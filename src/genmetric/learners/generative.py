@@ -307,10 +307,11 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         x, labels = labelled_samples(self, X, y)
         weight = None if sample_weight is None else check_weights(sample_weight, len(x))
         n_passed, kept = len(x), np.arange(len(x)) if weight is None else np.flatnonzero(weight)
-        if X_val is None and y_val is None:
-            kept, held_out = hold_out(self, combination, x, labels, kept)
-        else:
+        held_out = None
+        if X_val is not None or y_val is not None:
             held_out = held_out_samples(self, combination, X_val, y_val)
+        elif isinstance(combination, GaussianMixtureWeights):
+            kept, held_out = hold_out(self, combination, x, labels, kept)
         if len(kept) < n_passed:
             x, labels, weight = x[kept], labels[kept], None if weight is None else weight[kept]
         self.classes_, codes = encode_classes(labels, type(self).__name__)
@@ -334,11 +335,14 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                     weights = check_weights(combination, n_passed, "combination")[kept]
                     weights = weights if weight is None else weights * weight
                     check_weights(weights, len(x), "The product of combination and sample_weight")
-                sum_metrics = partial(self._sum_metrics, n_total=len(x))
                 n_draws, until_precise = self._n_draws(len(x)), self.max_samples in (None, "auto")
-                total, self.metric_stderr_ = sum_of_draws(
-                    sum_metrics, x, weights, n_draws, until_precise, rng
-                )
+                if n_draws is None:
+                    total = self._sum_metrics(x, weights)
+                else:
+                    sum_metrics = partial(self._sum_metrics, n_total=len(x))
+                    total, self.metric_stderr_ = sum_of_draws(
+                        sum_metrics, x, weights, n_draws, until_precise, rng
+                    )
             self._set_metric(total.mean(), stats)
         if combination is not None and weights is not None:
             self.weights_ = np.zeros(n_passed)
@@ -355,14 +359,13 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         """Set the class models, and forget what an earlier fit found besides them."""
         for name in ("weights_", "metric_changes_", "bandwidths_", "_stream", "_reservoir"):
             self.__dict__.pop(name, None)
-        if self.n_components is not None:
-            check_n_components(self.n_components, gaussians.means.shape[1])
+        check_n_components(self.n_components, gaussians.means.shape[1])
         self._log_priors = check_priors(self.priors, len(self.classes_))
         self._coordinates, self._gaussians, self._models = coordinates, gaussians, models
         self.means_ = coordinates.restore(gaussians.means)
         self.n_iter_, self.metric_stderr_ = 1, 0.0
-        unregularised = self.interpolation == 1 and self._shrinkage in (None, 0)
-        if self.base == "identity" and not (unregularised and self.normalization == "determinant"):
+        as_in_paper = self.normalization == "determinant" and self.interpolation == 1
+        if self.base == "identity" and not (as_in_paper and self._shrinkage in (None, 0)):
             warn_unscaled(np.sqrt(np.diag(stats.total_covariance)))
 
     def _set_metric(self, mean: FloatArray, stats: ClassStatistics) -> None:
@@ -394,8 +397,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self, x: AnyArray, weights: FloatArray | None = None, *, n_total: int | None = None
     ) -> MetricSum:
         """Sum the local metrics of samples, with the solver of a fit on `n_total` samples."""
-        n_samples = len(x) if n_total is None else n_total
-        solver, _ = select_solver(self._models, n_samples, x.shape[1], self.solver)
+        solver, _ = select_solver(self._models, n_total or len(x), x.shape[1], self.solver)
         return sum_local_metrics(
             *(self._models, x, self._coordinates),
             weights=weights,
@@ -750,10 +752,8 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 'max_samples="auto" draws samples from memory and requires fit and '
                 'combination="uniform" or an array. Give a number or a fraction of samples.'
             )
-        options = gaussian_options(self.shrinkage, self.class_model)
-        by_sums = isinstance(self.class_model, GaussianModel | None) and (
-            options["covariance_estimator"] is None
-        )
+        by_sums = isinstance(self.class_model, GaussianModel | None)
+        by_sums &= getattr(self.class_model, "covariance_estimator", None) is None
         if method != "fit" and not (combination is None and by_sums):
             raise ValueError(
                 f'{method} receives samples in batches and requires combination="uniform" and '

@@ -233,11 +233,13 @@ DensityWeights: TypeAlias = KernelDensityWeights | GaussianMixtureWeights
 
 
 def hold_out(
-    metric: Any, combination: Any, x: AnyArray, labels: AnyArray, rows: IntArray
-) -> tuple[IntArray, HeldOut | None]:
-    """Draw samples of each class to hold out for "gmm"; return the indices of the others too."""
-    if not isinstance(combination, GaussianMixtureWeights):
-        return rows, None
+    metric: Any,
+    combination: GaussianMixtureWeights,
+    x: AnyArray,
+    labels: AnyArray,
+    rows: IntArray,
+) -> tuple[IntArray, HeldOut]:
+    """Draw samples of each class to hold out; return the indices of the others too."""
     fraction = combination.validation_fraction
     _, codes = np.unique(labels[rows], return_inverse=True)
     order = check_random_state(metric.random_state).permutation(len(rows))
@@ -333,20 +335,16 @@ def sum_of_draws(
     sum_metrics: SumMetrics,
     x: AnyArray,
     weights: FloatArray | None,
-    n_draws: int | None,
+    n_draws: int,
     until_precise: bool,
     rng: np.random.RandomState,
 ) -> tuple[MetricSum, float]:
     """Sum the local metrics of random samples, or of fewer once their mean is precise to 1 %.
 
-    `n_draws` None takes all samples.
-
     With weights, samples are drawn with replacement in proportion to them: then the mean over the
     draws is unbiased and its standard error is that of independent draws. Returns this relative
     standard error too; zero if it takes all samples.
     """
-    if n_draws is None:
-        return sum_metrics(x, weights), 0.0
     n_samples = len(x)
     population = n_samples if weights is None else np.inf
     if weights is not None:
