@@ -3,7 +3,7 @@ t-SNE, UMAP and Isomap after the metric
 =======================================
 
 Embeddings depend on neighbours. After ``transform`` the learned distance is the Euclidean distance,
-so that t-SNE, UMAP and Isomap can be used on the transformed samples, directly or at the end of a
+so t-SNE, UMAP and Isomap can be used on the transformed samples, directly or at the end of a
 pipeline. This example embeds the vehicle dataset (18 features, 4 classes) before and after.
 
 A plot of the training samples would be too optimistic, because the metric was fitted to their

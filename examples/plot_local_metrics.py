@@ -14,7 +14,7 @@ The samples are generated so that the effect is visible; the results pages show 
 # %%
 # Two classes
 # -----------
-# Two long, narrow classes, oblique to the features. Both features have similar scales, so that
+# Two long, narrow classes, oblique to the features. Both features have similar scales, so
 # scaling does not change the result.
 
 import sys

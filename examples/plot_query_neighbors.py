@@ -47,7 +47,7 @@ for title, hits in same.items():
 # The sample that gains most
 # --------------------------
 # The bars explain the change: how far the former neighbours with a wrong class are from the query,
-# feature by feature, before and after. Squared distances are in per cent of the median squared
+# feature by feature, before and after. Squared distances are in % of the median squared
 # distance to a training sample, so the two metrics can be compared. A negative bar means that the
 # feature compensates for another one.
 

@@ -115,10 +115,10 @@ right.xaxis.set_minor_formatter("")
 right.legend(fontsize=8)
 plt.show()
 
+ratio = np.interp(0.4, bandwidths, np.divide(exact["local metrics"], exact["Euclidean"]))
+print(f"squared bias at h = 0.4, local metrics over Euclidean: {ratio:.3f}")
+
 # %%
 # With a bandwidth of 0.4 the squared bias in the local metrics is a fraction of the Euclidean one.
 # On real data the model of the density is only approximate and the variance counts as well; the
 # results page on regression says where the metric helps and where it does not.
-
-ratio = np.interp(0.4, bandwidths, np.divide(exact["local metrics"], exact["Euclidean"]))
-print(f"squared bias at h = 0.4, local metrics over Euclidean: {ratio:.3f}")
