@@ -13,8 +13,8 @@ their descriptions, before and after the adapter.
 # --------------------------
 # The first sentence of the docstring of 796 functions of SciPy 1.17 (BSD licence), embedded by
 # all-MiniLM-L6-v2 (384 dimensions). The label of a function is its subpackage. The vectors, rounded
-# to 8 bits, are in ``scipy_functions.npz`` in the ``examples`` folder of the repository. These lines
-# make such vectors from texts of your own:
+# to 8 bits, are in ``scipy_functions.npz`` in the ``examples`` folder of the repository. These
+# lines make such vectors from texts of your own:
 #
 # .. code-block:: python
 #

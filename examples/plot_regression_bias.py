@@ -27,10 +27,10 @@ first order exists.
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Ellipse
+from scipy.spatial.distance import cdist
 
 from genmetric.density import JointDensity
 from genmetric.geometry import regression_local_metrics
-from genmetric.neighbors import kernel_regression
 from genmetric.plot.palette import COLORS
 
 covariance = np.array([[1.0, 0.6], [0.6, 1.5]])
@@ -42,6 +42,12 @@ truth = JointDensity.from_moments(np.zeros((1, 3)), joint_covariance[None])
 
 grid = np.stack(np.meshgrid(np.linspace(-2, 2, 7), np.linspace(-2, 2, 7)), axis=-1).reshape(-1, 2)
 metrics = regression_local_metrics(*truth.gradients(grid))
+
+
+def kernel_regression(queries, X, y, h):
+    """Average targets with weights that fall with the distance, on the scale of h."""
+    weights = np.exp(-cdist(queries, X, "sqeuclidean") / (2 * h**2))
+    return weights @ y / weights.sum(axis=1)
 
 
 def exact_bias(x, metric, h):

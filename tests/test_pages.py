@@ -1,5 +1,7 @@
 """Pages of the documentation name everything that is public, and are within reach."""
 
+import ast
+import importlib
 import re
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import genmetric
 
 DOCS = Path(__file__).parents[1] / "docs"
 NAMES = [name for name in genmetric.__all__ if not name.startswith("_")]
+EXAMPLES = sorted((DOCS.parent / "examples").glob("*.py"))
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="installed without the pages")
@@ -48,3 +51,14 @@ def test_every_example_has_a_place_in_the_gallery():
     listed = set(re.findall(r'"(plot_\w+\.py)"', (DOCS / "conf.py").read_text("utf-8")))
     there = {path.name for path in (DOCS.parent / "examples").glob("plot_*.py")}
     assert listed == there
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_import_public_names_that_exist(path):
+    """Examples run only when the pages are built; a renamed import is found here."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("genmetric"):
+            module = importlib.import_module(node.module)
+            for name in (alias.name for alias in node.names):
+                assert not name.startswith("_")
+                assert hasattr(module, name), f"{node.module}.{name}"
