@@ -102,21 +102,14 @@ def test_chunks_threads_and_memory():
 class TestMinimum:
     @pytest.mark.parametrize("init", ["auto", "identity", "pca", "random"])
     @pytest.mark.parametrize("n_components", [None, 2])
-    def test_lower_than_the_start(self, init, n_components):
-        x, seen = X - X.mean(axis=0), []
-        metric = MLKR(
-            n_components,
-            init=init,
-            early_stopping=False,
-            random_state=0,
-            tol=1e-3,
-            callback=lambda *args: seen.append(args),
-        ).fit(X, Y)
-        value, gradient = mlkr_objective(metric.components_, x, Y)
+    def test_lower_than_after_one_iteration(self, init, n_components):
+        x = X - X.mean(axis=0)
+        options = {"init": init, "early_stopping": False, "random_state": 0, "tol": 1e-3}
+        metric = MLKR(n_components, **options).fit(X, Y)
+        value, _ = mlkr_objective(metric.components_, x, Y)
         assert metric.loo_error_ == pytest.approx(value / 150, rel=1e-8)
-        assert [n for _, n in seen] == list(range(1, metric.n_iter_ + 1))
-        np.testing.assert_allclose(seen[-1][0], metric.components_.ravel())
-        assert mlkr_objective(seen[0][0].reshape(gradient.shape), x, Y)[0] >= value
+        with pytest.warns(ConvergenceWarning):
+            assert MLKR(n_components, max_iter=1, **options).fit(X, Y).loo_error_ > value / 150
         assert metric.transform(X).shape == (150, n_components or 10)
 
     def test_gradient_vanishes(self):
@@ -153,10 +146,6 @@ class TestMinimum:
         with pytest.warns(ConvergenceWarning, match="MLKR did not converge in max_iter=1"):
             MLKR(early_stopping=False, max_iter=1, tol=0, verbose=1).fit(X, Y)
         assert capsys.readouterr().err.startswith("[MLKR] iteration 1: objective ")
-        options = {"early_stopping": False, "tol": 1e-3}
-        stopped = MLKR(callback=lambda _, n_iter: n_iter == 3, **options).fit(X, Y)
-        assert stopped.n_iter_ == 3
-        assert stopped.loo_error_ > MLKR(**options).fit(X, Y).loo_error_
 
 
 class TestEarlyStopping:
@@ -242,7 +231,6 @@ def test_invalid_targets(y, text):
         ({"max_iter": 0}, "max_iter must be an integer >= 1"),
         ({"tol": 1e300}, r"tol must be a number in \[0, 1\]"),
         ({"n_components": 11}, "n_components"),
-        ({"callback": 1}, "callback must be None or a callable"),
     ],
 )
 def test_invalid_parameters(parameters, text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -171,33 +172,24 @@ def train(
     runs: Iterable[Run],
     errors: Errors,
     x: FloatArray,
-    scale: float,
     default: int | None = None,
 ) -> tuple[FloatArray, int, FloatArray]:
     """Iterate until convergence, or as often as held-out samples say, with early stopping.
 
     The result is then the average of the metrics of the validation runs and of the run on all
     samples `x`, which varies less than a single one. Returns its factor, the number of iterations,
-    and the path of :func:`select_n_iter`. The `callback` is called with L / `scale`.
+    and the path of :func:`select_n_iter`.
     """
     name, max_iter = type(estimator).__name__, int(estimator.max_iter)
     path, metrics = np.empty((0, 2)), list[FloatArray]()
     if estimator.early_stopping:
         max_iter, path, metrics = select_n_iter(runs, errors, max_iter, default)
-    for n_iter, (L, value) in enumerate(iterates):
+    for n_iter, (L, value) in enumerate(islice(iterates, max_iter + 1)):
         if n_iter > 0 and estimator.verbose:
             print_progress(name, f"iteration {n_iter}: objective {value:.6g}")
-        stop = n_iter > 0 and estimator.callback is not None
-        if stop and estimator.callback((L / scale).ravel(), n_iter):
-            break
-        if n_iter == max_iter:
-            if not estimator.early_stopping:
-                warn_user(
-                    f"{name} did not converge in max_iter={max_iter} iterations. Increase max_iter "
-                    "or tol.",
-                    ConvergenceWarning,
-                )
-            break
+    if n_iter == max_iter and not estimator.early_stopping:
+        text = f"{name} did not converge in max_iter={max_iter} iterations. Increase max_iter or tol."
+        warn_user(text, ConvergenceWarning)
     if len(metrics) > 1:
         L = factor(np.mean([*metrics, L.T @ L], axis=0), len(L), x)
     return L, n_iter, path

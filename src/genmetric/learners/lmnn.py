@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,10 +17,9 @@ from sklearn.utils.validation import has_fit_parameter
 from genmetric._neighbors import majority_votes, nearest_neighbors
 from genmetric._parallel import one_blas_thread, row_chunks
 from genmetric._text import print_progress
-from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     BOOLEAN,
-    CALLABLE,
     N_JOBS,
     RANDOM_STATE,
     VERBOSE,
@@ -126,15 +125,6 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     tol : float, default=1e-6
         The minimisation ends if an iteration lowers the objective by less than this fraction of
         its initial value, in [0, 1]. Larger values end it sooner.
-    warm_start : bool, default=False
-        Whether to start from the `components_` of the previous fit; needs
-        ``early_stopping=False``. The targets are still selected by `init`, so a second fit on the
-        same samples continues where the first one ended.
-    callback : callable, default=None
-        Called after each iteration of the minimisation on all samples as
-        ``callback(components, n_iter)`` with the flattened factor, like the callback of
-        :class:`~sklearn.neighbors.NeighborhoodComponentsAnalysis`. A true return value ends the
-        fit.
     preprocessor : array-like or callable, default=None
         Looks up samples if indices are passed to `fit`, as in metric-learn.
     n_jobs : int, default=None
@@ -232,8 +222,6 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         "early_stopping": [BOOLEAN],
         "max_iter": [Interval(int, 1)],
         "tol": [Interval(float, 0, 1)],
-        "warm_start": [BOOLEAN],
-        "callback": [None, CALLABLE],
         "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
         "verbose": VERBOSE,
@@ -250,8 +238,6 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         early_stopping: bool = True,
         max_iter: int = 200,
         tol: float = 1e-6,
-        warm_start: bool = False,
-        callback: Callable[[FloatArray, int], Any] | None = None,
         preprocessor: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -265,8 +251,6 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self.early_stopping = early_stopping
         self.max_iter = max_iter
         self.tol = tol
-        self.warm_start = warm_start
-        self.callback = callback
         self.preprocessor = preprocessor
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -292,19 +276,11 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self : LMNN
             The fitted estimator.
         """
-        resume_from = getattr(self, "components_", None) if self.warm_start else None
-        data, self.classes_, coordinates = self._validate(X, y, sample_weight)
+        data, coordinates = self._validate(X, y, sample_weight)
         with one_blas_thread():
             folds = held_out_folds(data[1], data) if self.early_stopping else []
             init, inits = self._select_init(data, folds)
             objective, L, metric = self._start(data, init, coordinates)
-            if resume_from is not None:
-                if resume_from.shape != L.shape:
-                    raise ValueError(
-                        f"warm_start continues from components_ of shape {resume_from.shape}, but "
-                        f"this fit needs {L.shape}. Fit with warm_start=False first."
-                    )
-                L = resume_from * coordinates.scale
             iterates = minimize(objective, L, metric, self.tol)
             runs = (
                 (minimize(*self._start(part, own, coordinates), self.tol), part, held_out)
@@ -312,7 +288,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             )
             # Eleven iterations, unless another number is better by more than a standard error.
             L, self.n_iter_, self.validation_path_ = train(
-                *(self, iterates, runs, vote_errors, data[0], coordinates.scale), default=11
+                self, iterates, runs, vote_errors, data[0], default=11
             )
             objective(L, exact=True)
         self.components_ = L / coordinates.scale
@@ -323,21 +299,16 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     def _validate(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Samples, AnyArray, Coordinates]:
-        """Return the samples, the classes and the coordinates of the samples."""
+    ) -> tuple[Samples, Coordinates]:
+        """Return the samples in order of their classes, and their coordinates."""
         check_parameters(self)
-        if self.warm_start and self.early_stopping:
-            raise ValueError(
-                "warm_start=True needs early_stopping=False: the number of iterations selected on "
-                "held-out samples counts from the initial metric."
-            )
         x, labels = labelled_samples(self, X, y)
         check_n_components(self.n_components, x.shape[1])
         weights = np.ones(len(x))
         if sample_weight is not None:
             weights = check_weights(sample_weight, len(x))
             x, labels, weights = (a[weights > 0] for a in (x, labels, weights))
-        classes, codes = encode_classes(labels, type(self).__name__)
+        self.classes_, codes = encode_classes(labels, type(self).__name__)
         sizes = np.bincount(codes)
         if self.n_neighbors >= len(x):
             raise ValueError(
@@ -351,7 +322,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             )
         small = sizes <= self.n_neighbors
         if small.any():
-            names, numbers = (reprlib.repr(a[small].tolist()) for a in (classes, sizes))
+            names, numbers = (reprlib.repr(a[small].tolist()) for a in (self.classes_, sizes))
             warn_user(
                 f"Classes {names} have {numbers} samples, too few for n_neighbors="
                 f"{self.n_neighbors} targets per sample: their samples have fewer targets. Lower "
@@ -360,7 +331,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         order = np.argsort(codes, kind="stable")
         coordinates = Coordinates.of(x)
         data = coordinates.apply(x[order]), codes[order], weights[order] / weights.mean()
-        return data, classes, coordinates
+        return data, coordinates
 
     def _select_init(
         self, data: Samples, folds: list[tuple[Samples, Samples]]

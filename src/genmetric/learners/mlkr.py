@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -15,7 +15,6 @@ from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._typing import ArrayLike, FloatArray
 from genmetric._validation import (
     BOOLEAN,
-    CALLABLE,
     N_JOBS,
     RANDOM_STATE,
     VERBOSE,
@@ -85,11 +84,6 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     tol : float, default=1e-6
         The minimisation ends if an iteration lowers the error by less than this fraction of the
         variance of y, in [0, 1]. Larger values end it sooner.
-    callback : callable, default=None
-        Called after each iteration of the final minimisation as ``callback(components, n_iter)``
-        with the flattened factor, like the callback of
-        :class:`~sklearn.neighbors.NeighborhoodComponentsAnalysis`. A true return value ends the
-        fit.
     preprocessor : array-like or callable, default=None
         Looks up samples if indices are passed to `fit`, as in metric-learn.
     n_jobs : int, default=None
@@ -169,7 +163,6 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         "early_stopping": [BOOLEAN],
         "max_iter": [Interval(int, 1)],
         "tol": [Interval(float, 0, 1)],
-        "callback": [None, CALLABLE],
         "n_jobs": N_JOBS,
         "random_state": RANDOM_STATE,
         "verbose": VERBOSE,
@@ -183,7 +176,6 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         early_stopping: bool = True,
         max_iter: int = 1000,
         tol: float = 1e-6,
-        callback: Callable[[FloatArray, int], Any] | None = None,
         preprocessor: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -194,7 +186,6 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self.early_stopping = early_stopping
         self.max_iter = max_iter
         self.tol = tol
-        self.callback = callback
         self.preprocessor = preprocessor
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -244,9 +235,7 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
                 for part, held_out in held_out_folds(slices, data)
                 if np.ptp(part[1]) > 0
             )
-            L, done, self.validation_path_ = train(
-                *(self, iterates, runs, squared_errors, data[0], coordinates.scale)
-            )
+            L, done, self.validation_path_ = train(self, iterates, runs, squared_errors, data[0])
             error, _ = mlkr_objective(L, *data[:2], sample_weight=weights, n_jobs=self.n_jobs)
         self.components_ = L / coordinates.scale
         self.metric_ = self.components_.T @ self.components_
