@@ -125,6 +125,14 @@ RANDOM_STATE: tuple[RuleOrValue, ...] = (
 #: Negative numbers count cores from the end, as in joblib.
 N_JOBS: tuple[RuleOrValue, ...] = (None, Interval(int, 1), Interval(int, -math.inf, -1))
 
+#: Parameters that have the same valid values in every estimator, unless it has its own rule.
+COMMON_RULES: ParameterRules = {
+    "max_iter": [Interval(int, 1)],
+    "n_jobs": N_JOBS,
+    "random_state": RANDOM_STATE,
+    "verbose": VERBOSE,
+}
+
 
 def check_parameter(value: Any, name: str, rules: Sequence[RuleOrValue]) -> None:
     """Raise a ValueError if a parameter value satisfies none of the rules.
@@ -152,15 +160,25 @@ def check_parameter(value: Any, name: str, rules: Sequence[RuleOrValue]) -> None
 
 def check_parameters(estimator: Any) -> None:
     """Raise a ValueError if a constructor parameter violates `_parameter_rules`."""
-    parameters = estimator.get_params(deep=False)
-    for name, rules in estimator._parameter_rules.items():
-        check_parameter(parameters[name], name, rules)
+    rules = {**COMMON_RULES, **estimator._parameter_rules}
+    for name, value in estimator.get_params(deep=False).items():
+        if name in rules:
+            check_parameter(value, name, rules[name])
 
 
 def check_count(value: Any, name: str) -> int:
     """Return `value` if it is an integer of at least 1; raise otherwise."""
     check_parameter(value, name, [Interval(int, 1)])
     return int(value)
+
+
+def check_make_batches(make_batches: Any) -> None:
+    """Raise a TypeError if `make_batches` is not a function."""
+    if not callable(make_batches):
+        raise TypeError(
+            "make_batches must be a function that returns a new iterator of (X, y) each time; got "
+            f"{type(make_batches).__name__}. The batches are read more than once."
+        )
 
 
 def check_n_components(n_components: Any, n_features: int) -> int | None:

@@ -479,10 +479,6 @@ class TestInterface:
         assert len(record) == 1
         assert search.classes_.tolist() == [0, 1, 2]
 
-    def test_verbose(self, capsys):
-        GenerativeMetricCV(**SMALL, verbose=1).fit(*IRIS)
-        assert "[GenerativeMetricCV] 4 candidates, 5 splits: {'base'" in capsys.readouterr().err
-
 
 @pytest.mark.parametrize(
     ("params", "message"),

@@ -90,7 +90,7 @@ def test_seeds_and_preprocessor():
     [
         ({"methods": "slice"}, "Every value of methods must be"),
         ({"interpolations": []}, "interpolations is empty"),
-        ({"cv": 1}, "cv must be an integer >= 2"),
+        ({"cv": 1}, "cv must be None, an integer >= 2"),
         ({"n_neighbors": 1000}, "n_neighbors=1000 is too large: there are 128 samples"),
         ({"metric": "combined"}, "metric must be None or a GenerativeRegressionMetric"),
         ({"scoring": 3}, "scoring must be None, the name of a scorer or a callable"),

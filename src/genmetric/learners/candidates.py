@@ -1,4 +1,4 @@
-"""What the cross-validated metrics share: grids, the metrics of the candidates, and results."""
+"""What the cross-validated metrics share: grids, splits, metrics of the candidates, and results."""
 
 from __future__ import annotations
 
@@ -8,9 +8,25 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.base import clone
+from sklearn.metrics import check_scoring
 
 from genmetric._typing import AnyArray, FloatArray, IntArray
-from genmetric._validation import Interval, RuleOrValue, check_parameter, check_parameters
+from genmetric._validation import (
+    CALLABLE,
+    HasMethods,
+    InstanceOf,
+    Interval,
+    ParameterRules,
+    RuleOrValue,
+    check_parameter,
+    check_parameters,
+)
+
+#: Rules of the parameters that both estimators have.
+SEARCH_RULES: ParameterRules = {
+    "cv": [None, Interval(int, 2), HasMethods(("split",)), HasMethods(("__iter__",))],
+    "scoring": [None, InstanceOf(str, "the name of a scorer"), CALLABLE],
+}
 
 
 def grid_values(values: Any, name: str, rules: Sequence[RuleOrValue]) -> list[Any]:
@@ -33,6 +49,39 @@ def neighbor_numbers(values: Any, n_allowed: int) -> IntArray:
             "Use a smaller number."
         )
     return np.asarray(numbers[numbers <= n_allowed], np.intp)
+
+
+def given_splits(
+    cv: Any, x: AnyArray, y: AnyArray, weight: FloatArray, groups: AnyArray | None = None
+) -> list[tuple[IntArray, IntArray]]:
+    """Return the splits of a splitter or a list, as indices among samples of positive weight.
+
+    A splitter sees these samples only. The indices of a list refer to all samples.
+    """
+    kept = np.flatnonzero(weight)
+    if hasattr(cv, "split"):
+        pairs = list(cv.split(x[kept], y[kept], None if groups is None else groups[kept]))
+    else:
+        place = np.cumsum(weight > 0) - 1
+        given = [[np.asarray(part) for part in pair] for pair in cv]
+        pairs = [[place[part[weight[part] > 0]] for part in pair] for pair in given]
+    if not pairs:
+        raise ValueError("cv yields no splits. Use a splitter with at least one split.")
+    return [(np.sort(train), np.sort(test)) for train, test in pairs]
+
+
+def scorer_values(
+    model: Any, scoring: Any, k: IntArray, known: Any, queries: Any, **options: Any
+) -> FloatArray:
+    """Return the score of a nearest-neighbour model for each number of neighbours.
+
+    The model is fitted on the pair `known` of samples and targets, and scored on `queries`.
+    """
+    scores = []
+    for number in k:
+        fitted = clone(model).set_params(n_neighbors=min(number, len(known[0]))).fit(*known)
+        scores.append(check_scoring(fitted, scoring)(fitted, *queries, **options))
+    return np.array(scores)
 
 
 def seeded_copy(metric: Any, random_state: Any, rng: np.random.RandomState) -> Any:

@@ -184,11 +184,14 @@ def train(
     path, metrics = np.empty((0, 2)), list[FloatArray]()
     if estimator.early_stopping:
         max_iter, path, metrics = select_n_iter(runs, errors, max_iter, default)
-    for n_iter, (L, value) in enumerate(islice(iterates, max_iter + 1)):
+    for n_iter, found in enumerate(islice(iterates, max_iter + 1)):
         if n_iter > 0 and estimator.verbose:
-            print_progress(name, f"iteration {n_iter}: objective {value:.6g}")
+            print_progress(name, f"iteration {n_iter}: objective {found[1]:.6g}")
+    L = found[0]
     if n_iter == max_iter and not estimator.early_stopping:
-        text = f"{name} did not converge in max_iter={max_iter} iterations. Increase max_iter or tol."
+        text = (
+            f"{name} did not converge in max_iter={max_iter} iterations. Increase max_iter or tol."
+        )
         warn_user(text, ConvergenceWarning)
     if len(metrics) > 1:
         L = factor(np.mean([*metrics, L.T @ L], axis=0), len(L), x)

@@ -21,13 +21,12 @@ from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     BOOLEAN,
     FLOATS,
-    N_JOBS,
-    RANDOM_STATE,
     HasMethods,
     Interval,
     ParameterRules,
     cast_finite,
     check_class_labels,
+    check_make_batches,
     check_n_components,
     check_parameters,
     check_weights,
@@ -194,8 +193,6 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         "search_classes": ["any", "new", "training"],
         "normalize": [BOOLEAN],
         "n_components": [None, Interval(int, 1)],
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
     }
 
     def __init__(
@@ -288,11 +285,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         True
         """
         check_parameters(self)
-        if not callable(make_batches):
-            raise TypeError(
-                "make_batches must be a function that returns a new iterator of (X, y) each time; "
-                f"got {type(make_batches).__name__}."
-            )
+        check_make_batches(make_batches)
         stats: EmbeddingStatistics | None = None
         for X, y in make_batches():
             if len(y):

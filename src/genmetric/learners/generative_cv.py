@@ -9,7 +9,6 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.metrics import check_scoring
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import check_random_state
@@ -17,14 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from genmetric._neighbors import N_NEIGHBORS, nearest_neighbors, select_n_neighbors, vote_errors
 from genmetric._parallel import one_blas_thread
-from genmetric._text import print_progress
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._validation import ArrayLike as ArrayRule
 from genmetric._validation import (
-    CALLABLE,
-    N_JOBS,
-    RANDOM_STATE,
-    VERBOSE,
-    HasMethods,
     InstanceOf,
     Interval,
     ParameterRules,
@@ -36,14 +30,16 @@ from genmetric._validation import (
     encode_classes,
     labelled_samples,
 )
-from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.learners.candidates import (
+    SEARCH_RULES,
     candidate_factors,
+    given_splits,
     grid_values,
     lifted_factor,
     neighbor_numbers,
     reduced_factor,
     results_table,
+    scorer_values,
     seeded_copy,
     span_coordinates,
     weighted_covariance,
@@ -51,8 +47,8 @@ from genmetric.learners.candidates import (
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 
-#: Samples, their classes, their frequencies, and given weights of their local metrics.
-Samples: TypeAlias = tuple[FloatArray, IntArray, FloatArray, FloatArray | None]
+#: Samples of positive weight, their classes, and their weights.
+Samples: TypeAlias = tuple[FloatArray, IntArray, FloatArray]
 #: Samples to fit on, to classify, and to search among, ascending.
 Split: TypeAlias = tuple[IntArray, IntArray, IntArray]
 
@@ -134,8 +130,6 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         bit, for every number.
     random_state : int, RandomState instance or None, default=None
         Seed of folds, subsets, and of `metric` if it has no `random_state`.
-    verbose : int, default=0
-        Whether to print a summary.
 
     Attributes
     ----------
@@ -209,13 +203,9 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     _parameter_rules: ClassVar[ParameterRules] = {
         "metric": [None, InstanceOf(GenerativeMetric, "a GenerativeMetric")],
-        "cv": [None, Interval(int, 2), HasMethods(("split",)), HasMethods(("__iter__",))],
-        "scoring": [None, InstanceOf(str, "the name of a scorer"), CALLABLE],
         "max_queries": [Interval(int, 1)],
         "max_references": [Interval(int, 2)],
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
-        "verbose": VERBOSE,
+        **SEARCH_RULES,
     }
 
     def __init__(
@@ -234,7 +224,6 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         max_references: int = 20_000,
         n_jobs: int | None = None,
         random_state: Any = None,
-        verbose: int = 0,
     ) -> None:
         self.metric = metric
         self.bases = bases
@@ -249,7 +238,6 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self.max_references = max_references
         self.n_jobs = n_jobs
         self.random_state = random_state
-        self.verbose = verbose
 
     @property
     def preprocessor(self) -> Any:
@@ -293,26 +281,25 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             template.set_params(n_jobs=self.n_jobs)
         x, labels = labelled_samples(self, X, y)
         groups = check_groups(groups, self.cv, len(x))
-        weight = np.ones(len(x))
-        if sample_weight is not None:
-            weight = check_weights(sample_weight, len(x))
+        weight = np.ones(len(x)) if sample_weight is None else check_weights(sample_weight, len(x))
         kept = np.flatnonzero(weight)
         self.classes_, codes = encode_classes(labels[kept], type(self).__name__)
         check_priors(template.priors, len(self.classes_))
-        z, basis = span_coordinates(x[kept])
-        share = None  # given weights of the local metrics
+        best = clone(template)
         if ArrayRule().accepts(template.combination):
-            share = check_weights(template.combination, len(x), "combination")[kept]
-        samples = (z, codes, weight[kept], share)
+            given = check_weights(template.combination, len(x), "combination")
+            template.set_params(combination=given[kept])
+        z, basis = span_coordinates(x[kept])
+        samples = (z, codes, weight[kept])
         grid = self._grid(template, len(self.classes_), z.shape[1])
         with one_blas_thread(), warnings.catch_warnings():
             # The fit of the best candidate emits the warnings about classes, once.
             warnings.simplefilter("ignore", UserWarning)
-            splits = self._splits(x[kept], labels, weight, groups, rng)
+            splits = self._splits(x, labels, weight, groups, rng)
             k = neighbor_numbers(self.n_neighbors, min(len(among) for _, _, among in splits) - 1)
             scores = self._scores(template, grid, samples, splits, k)
         self._weigh(grid, scores, k, sum(weight[kept][queries].sum() for _, queries, _ in splits))
-        best = clone(template).set_params(**grid[self.best_index_])
+        best.set_params(**grid[self.best_index_])
         self.best_estimator_ = best.fit(X, y, sample_weight)
         with one_blas_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
@@ -320,12 +307,6 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         self._select_n_neighbors(z @ factor.T, codes, weight[kept], k)
         self.components_ = factor if basis is None else lifted_factor(factor, basis)
         self.metric_ = self.components_.T @ self.components_
-        if self.verbose:
-            print_progress(
-                "GenerativeMetricCV",
-                f"{len(grid)} candidates, {self.n_splits_} splits: {self.best_params_}, "
-                f"score {self.best_score_:.4f}",
-            )
         return self
 
     def local_metrics(self, X: ArrayLike) -> FloatArray:
@@ -378,37 +359,26 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         """Return the splits of `cv`, with indices among the samples of positive weight."""
         kept = np.flatnonzero(weight)
         codes = np.unique(labels[kept], return_inverse=True)[1]
-        references = None  # those of the training part
-        if self.cv is None or isinstance(self.cv, int | np.integer):
-            has_priors = self.metric is not None and self.metric.priors is not None
-            rows = _whole_classes(codes, len(codes) if has_priors else self.max_references, rng)
-            pairs: list[Any] = _stratified(codes, rows, self.cv or 5, rng)
+        folds = self.cv is None or isinstance(self.cv, int | np.integer)
+        if folds:
+            rows = _whole_classes(codes, self.max_references, rng)
+            pairs = _stratified(codes, rows, self.cv or 5, rng)
             references = _draw(rows, self.max_references, rng)
-        elif hasattr(self.cv, "split"):
-            own = None if groups is None else groups[kept]
-            pairs = list(self.cv.split(x, labels[kept], own))
         else:
-            # The indices of given splits refer to all samples.
-            place = np.cumsum(weight > 0) - 1
-            given = [[np.asarray(part) for part in pair] for pair in self.cv]
-            pairs = [[place[part[weight[part] > 0]] for part in pair] for pair in given]
-        if not pairs:
-            raise ValueError("cv yields no splits. Use a splitter with at least one split.")
-        repeats = np.ones(len(kept), np.intp)  # whole weights are repetitions
-        if references is None and (weight == np.floor(weight)).all():
-            repeats = weight[kept].astype(np.intp)
+            pairs = given_splits(self.cv, x, labels, weight, groups)
+            whole = (weight == np.floor(weight)).all()
+            repeats = weight[kept].astype(np.intp) if whole else np.ones(len(kept), np.intp)
         splits: list[Split] = []
-        for train, test in ((np.sort(a), np.sort(b)) for a, b in pairs):
+        for train, test in pairs:
             if len(np.unique(codes[train])) < 2:
                 raise ValueError(
                     f"Split {len(splits)} of cv has training samples of a single class. Use a "
                     "stratified splitter."
                 )
             queries = _draw(test, max(self.max_queries // len(pairs), 1), rng)
-            among = references
-            if among is None:
-                among = _draw(np.repeat(train, repeats[train]), self.max_references, rng)
-            splits.append((train, queries, among))
+            if not folds:
+                references = _draw(np.repeat(train, repeats[train]), self.max_references, rng)
+            splits.append((train, queries, references))
         return splits
 
     def _scores(
@@ -420,29 +390,31 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         k: IntArray,
     ) -> FloatArray:
         """Return the scores of all candidates, shape (n_candidates, n_splits, n_numbers)."""
-        x, codes, weight, _ = samples
+        x, codes, weight = samples
         labels = self.classes_[codes]
         scores = np.empty((len(grid), len(splits), len(k)))
         for s, (train, queries, references) in enumerate(splits):
             place = np.minimum(np.searchsorted(references, queries), len(references) - 1)
             itself = np.where(references[place] == queries, place, -1)
-            trained = np.isin(references, train)
+            trained = references[np.isin(references, train)]
             options = {} if (weight == 1).all() else {"sample_weight": weight[queries]}
             factors = _candidate_factors(template, grid, samples, train, len(queries))
             for c, factor in enumerate(factors):
-                z, known = x[queries] @ factor.T, x[references] @ factor.T
-                if self.scoring is None:
-                    found = nearest_neighbors(
-                        known, k[-1], queries=z, exclude=itself, n_jobs=template.n_jobs
-                    )
-                    votes, truth = codes[references[found.indices]], codes[queries]
-                    scores[c, s] = 1 - vote_errors(votes, truth, len(self.classes_), k, **options)
+                z = x[queries] @ factor.T
+                if self.scoring is not None:
+                    known, asked = (x[trained] @ factor.T, labels[trained]), (z, labels[queries])
+                    model = KNeighborsClassifier()
+                    scores[c, s] = scorer_values(model, self.scoring, k, known, asked, **options)
                     continue
-                for j, number in enumerate(k):
-                    model = KNeighborsClassifier(min(number, np.count_nonzero(trained)))
-                    model.fit(known[trained], labels[references[trained]])
-                    scorer = check_scoring(model, self.scoring)
-                    scores[c, s, j] = scorer(model, z, labels[queries], **options)
+                found = nearest_neighbors(
+                    x[references] @ factor.T,
+                    k[-1],
+                    queries=z,
+                    exclude=itself,
+                    n_jobs=template.n_jobs,
+                )
+                votes, truth = codes[references[found.indices]], codes[queries]
+                scores[c, s] = 1 - vote_errors(votes, truth, len(self.classes_), k, **options)
         return scores
 
     def _weigh(
@@ -485,7 +457,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         The metrics are scaled to the mean squared distance of the best one. They are not formed,
         because their condition number is the square of that of their factors.
         """
-        (x, _, weight, _), best = samples, self.best_index_
+        (x, _, weight), best = samples, self.best_index_
         others = [c for c, share in enumerate(self.candidate_weights_) if share and c != best]
         fitted = [] if in_span else [self.best_estimator_.components_]
         missing = [grid[c] for c in [best, *others][len(fitted) :]]
@@ -539,20 +511,19 @@ def _candidate_factors(
     n_averaged: int,
 ) -> Iterator[FloatArray]:
     """Yield a factor of every candidate, fitted on some of the samples."""
-    x, codes, weight, share = samples
+    x, codes, weight = samples
     # Class models use all of these samples, and averages of local metrics a random subset.
     n_averaged = max(n_averaged, MIN_AVERAGED)
-    metric = clone(template).set_params(
-        max_samples=n_averaged if n_averaged < len(rows) else 1.0,
-        combination=template.combination if share is None else share[rows],
-    )
+    metric = clone(template).set_params(max_samples=n_averaged if n_averaged < len(rows) else 1.0)
+    given = isinstance(template.combination, np.ndarray)
+    if given:
+        metric.set_params(combination=template.combination[rows])
     if template.priors is not None:
         metric.set_params(priors=np.asarray(template.priors)[np.unique(codes[rows])])
-    by_density = share is None and template.combination != "uniform"
     return candidate_factors(
         *(metric, grid, x[rows], codes[rows], weight[rows]),
         base_options={"max_samples": 2, "combination": "uniform"},
-        mix=not by_density,
+        mix=given or template.combination == "uniform",
     )
 
 

@@ -20,9 +20,6 @@ from genmetric._text import print_progress
 from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     BOOLEAN,
-    N_JOBS,
-    RANDOM_STATE,
-    VERBOSE,
     HasMethods,
     Interval,
     ParameterRules,
@@ -220,11 +217,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         "push": [Interval(float, 0, 1)],
         "loss": ["hinge", "squared_hinge"],
         "early_stopping": [BOOLEAN],
-        "max_iter": [Interval(int, 1)],
         "tol": [Interval(float, 0, 1)],
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
-        "verbose": VERBOSE,
     }
 
     def __init__(

@@ -15,9 +15,6 @@ from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._typing import ArrayLike, FloatArray
 from genmetric._validation import (
     BOOLEAN,
-    N_JOBS,
-    RANDOM_STATE,
-    VERBOSE,
     Interval,
     ParameterRules,
     check_n_components,
@@ -161,11 +158,7 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     _parameter_rules: ClassVar[ParameterRules] = {
         "init": ["auto", "identity", "pca", "random", ArrayRule()],
         "early_stopping": [BOOLEAN],
-        "max_iter": [Interval(int, 1)],
         "tol": [Interval(float, 0, 1)],
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
-        "verbose": VERBOSE,
     }
 
     def __init__(

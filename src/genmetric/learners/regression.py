@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -19,13 +18,11 @@ from genmetric._neighbors import N_NEIGHBORS, average_errors, nearest_neighbors
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
-    CALLABLE,
-    RANDOM_STATE,
-    HasMethods,
     InstanceOf,
     Interval,
     ParameterRules,
     batch_targets,
+    check_make_batches,
     check_n_components,
     check_parameters,
     check_weights,
@@ -43,10 +40,13 @@ from genmetric.geometry import (
     symmetric_root,
 )
 from genmetric.learners.candidates import (
+    SEARCH_RULES,
     candidate_factors,
+    given_splits,
     grid_values,
     neighbor_numbers,
     results_table,
+    scorer_values,
     seeded_copy,
 )
 from genmetric.learners.generative import GenerativeMetric
@@ -145,15 +145,6 @@ def slice_targets(y: Any, edges: FloatArray) -> IntArray:
     array([0, 0, 2])
     """
     return np.asarray(np.searchsorted(edges, np.asarray(y, float), side="left"))
-
-
-def _check_varying(targets: FloatArray, name: str) -> None:
-    """Raise a ValueError if targets are constant."""
-    if targets.min() == targets.max():
-        raise ValueError(
-            f"{name} expects targets that vary; all values of y are {targets[0]:g}. Check the "
-            "target column."
-        )
 
 
 def _streams(estimator: GenerativeRegressionMetric) -> bool:
@@ -273,15 +264,12 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             InstanceOf(GaussianModel, "a GaussianModel"),
             InstanceOf(GaussianMixtureModel, "a GaussianMixtureModel"),
         ],
-        **{name: GenerativeMetric._parameter_rules[name] for name in SHARED},
+        **{n: rules for n, rules in GenerativeMetric._parameter_rules.items() if n in SHARED},
     }
 
-    #: Coordinates of `_density` and `_slices`, unless `_slices` is the whole metric.
-    _coordinates: Coordinates
-    _density: JointDensity | None
+    #: Without a density, the metric of the slices is the whole metric.
+    _density: Any
     _slices: Any
-    #: Metric of the slices that `partial_fit` updates.
-    _stream_slices: GenerativeMetric | None
 
     def __init__(
         self,
@@ -347,8 +335,13 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         if self.method == "slices":
             return self._take_slices(self._slice_metric().fit(x, codes, weight))
         with one_blas_thread():
-            self._coordinates, covariance = _base_coordinates(x, codes, weight, self.base)
-            z = self._coordinates.apply(x)
+            # Coordinates in which the base is the identity.
+            scaled, n_slices = Coordinates.of(x), len(self.slice_edges_) + 1
+            stats = class_statistics(x, codes, n_slices, coordinates=scaled, sample_weight=weight)
+            if self.base == "pooled":
+                scaled, stats = pooled_whitening(stats, scaled)
+            self._coordinates, covariance = scaled, stats.total_covariance
+            z = scaled.apply(x)
             density = self._joint_density(z, targets, weight, covariance)
             metric, stderr = average_regression_metrics(*density.gradients(z), weight)
             self._density, self._slices = density, None
@@ -390,11 +383,7 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             The fitted estimator.
         """
         check_parameters(self)
-        if not callable(make_batches):
-            raise TypeError(
-                "make_batches must be a function that returns a new iterator of (X, y) each time; "
-                f"got {type(make_batches).__name__}. The batches are read more than once."
-            )
+        check_make_batches(make_batches)
         rng, n_samples = np.random.RandomState(0), 0
         kept = Reservoir(EDGE_SAMPLES, np.empty(0), np.empty(0), np.empty(0))
         for number, (_, y) in enumerate(make_batches()):
@@ -437,8 +426,8 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             The estimator, fitted on all samples seen so far.
         """
         check_parameters(self)
-        slices: GenerativeMetric | None = getattr(self, "_stream_slices", None)
-        if slices is None:
+        slices: Any = getattr(self, "_slices", None)
+        if not hasattr(slices, "_stream"):
             _, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
             self._set_edges(targets, None)
             slices = self._slice_metric().set_params(preprocessor=self.preprocessor)
@@ -446,9 +435,7 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             targets = batch_targets(self, y)
         codes = slice_targets(targets, self.slice_edges_)
         slices.partial_fit(X, codes, classes=np.arange(len(self.slice_edges_) + 1))
-        self._take_slices(slices)
-        self._stream_slices = slices
-        return self
+        return self._take_slices(slices)
 
     def local_metrics(self, X: ArrayLike) -> FloatArray:
         """Return the local metric at each sample, interpolated as in `fit`.
@@ -464,17 +451,16 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
             Local metrics in input space. With ``method="combined"`` the mean of both kinds, each
             of trace `n_features` in the coordinates of the base.
         """
-        x = fitted_samples(self, X)
-        if self._density is None:
-            return np.asarray(self._slices.local_metrics(x))
-        density, slices, coordinates = self._density, self._slices, self._coordinates
+        x, density, slices = fitted_samples(self, X), self._density, self._slices
+        if density is None:
+            return np.asarray(slices.local_metrics(x))
 
         def of_chunk(rows: slice) -> FloatArray:
-            z = coordinates.apply(x[rows])
+            z = self._coordinates.apply(x[rows])
             metrics = regression_local_metrics(*density.gradients(z))
             if slices is not None:
                 metrics = (metrics + _unit_trace(slices.local_metrics(z))) / 2
-            return coordinates.restore_metrics(interpolate(metrics, self.interpolation))
+            return self._coordinates.restore_metrics(interpolate(metrics, self.interpolation))
 
         chunks = row_chunks(len(x), 64 * x.shape[1] ** 2)
         return np.concatenate(list(map_chunks(of_chunk, chunks, self.n_jobs)))
@@ -488,12 +474,15 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         self, targets: FloatArray, weight: FloatArray | None, n_samples: int | None = None
     ) -> None:
         """Set the edges of the slices from all targets, or from a sample of `n_samples`."""
-        _check_varying(targets, type(self).__name__)
+        if targets.min() == targets.max():
+            raise ValueError(
+                f"{type(self).__name__} expects targets that vary; all values of y are "
+                f"{targets[0]:g}. Check the target column."
+            )
         if n_samples is None:
             n_samples = len(targets) if weight is None else int(weight.sum())
         n_slices = self.n_slices or default_n_slices(n_samples)
         self.slice_edges_ = quantile_edges(targets, n_slices, weight)
-        self._stream_slices = None
 
     def _take_slices(self, slices: GenerativeMetric) -> GenerativeRegressionMetric:
         """Take the metric of the slices as it is."""
@@ -512,8 +501,7 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         t = targets - np.average(targets, weights=weight)
         t /= np.abs(t).max()
         t *= np.sqrt(np.trace(covariance) / len(covariance) / np.average(t**2, weights=weight))
-        model = self.density_model
-        model = GaussianModel(shrinkage=self.shrinkage) if model is None else clone(model)
+        model = clone(self.density_model or GaussianModel(shrinkage=self.shrinkage))
         if isinstance(model, GaussianMixtureModel) and model.random_state is None:
             model.set_params(random_state=self.random_state)
         model.fit(np.column_stack([z, t]), sample_weight=weight)
@@ -522,18 +510,6 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
                 model.means_, model.covariances_, model.mixing_weights_
             )
         return JointDensity.from_moments(model.mean_[None], model.covariance_[None])
-
-
-def _base_coordinates(
-    x: AnyArray, codes: IntArray, weight: FloatArray | None, base: str
-) -> tuple[Coordinates, FloatArray]:
-    """Return the coordinates in which the base is the identity, and the covariance there."""
-    scaled = Coordinates.of(x)
-    n_slices = int(codes.max()) + 1
-    stats = class_statistics(x, codes, n_slices, coordinates=scaled, sample_weight=weight)
-    if base == "pooled":
-        scaled, stats = pooled_whitening(stats, scaled)
-    return scaled, stats.total_covariance
 
 
 def _unit_trace(metrics: FloatArray) -> FloatArray:
@@ -568,9 +544,9 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         Weights of the learned metric; 0 is the base itself.
     n_neighbors : int or list of int, default=(1, 3, 5, 7, 9, 11, 15, 21)
         Numbers of neighbours k; those that exceed the number of samples are ignored.
-    cv : int, scikit-learn splitter or iterable, default=5
+    cv : int, scikit-learn splitter, iterable or None, default=5
         Number of folds, at least 2, or splits. More folds take longer and fit the candidates on
-        more samples.
+        more samples. ``None`` is 5.
     scoring : str or callable, default=None
         Scorer of scikit-learn, called with a fitted
         :class:`~sklearn.neighbors.KNeighborsRegressor` for each k; ``None`` is R².
@@ -617,13 +593,8 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
     """
 
     _parameter_rules: ClassVar[ParameterRules] = {
-        "metric": [
-            None,
-            InstanceOf(GenerativeRegressionMetric, "a GenerativeRegressionMetric"),
-        ],
-        "cv": [Interval(int, 2), HasMethods(("split",)), HasMethods(("__iter__",))],
-        "scoring": [None, InstanceOf(str, "the name of a scorer"), CALLABLE],
-        "random_state": RANDOM_STATE,
+        "metric": [None, InstanceOf(GenerativeRegressionMetric, "a GenerativeRegressionMetric")],
+        **SEARCH_RULES,
     }
 
     def __init__(
@@ -678,12 +649,16 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         rng = check_random_state(self.random_state)
         template = seeded_copy(self.metric or GenerativeRegressionMetric(), self.random_state, rng)
         x, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
-        weight = np.ones(len(x))
-        if sample_weight is not None:
-            weight = check_weights(sample_weight, len(x))
-        _check_varying(targets[weight > 0], type(self).__name__)
-        grid = self._grid()
-        splits, weight = self._splits(x, targets, weight, rng)
+        weight = np.ones(len(x)) if sample_weight is None else check_weights(sample_weight, len(x))
+        grid, cv, kept = self._grid(), self.cv, weight > 0
+        if cv is None or isinstance(cv, int | np.integer):
+            cv = KFold(min(int(cv or 5), kept.sum()), shuffle=True, random_state=rng)
+        splits: list[Any] = given_splits(cv, x, targets, weight)
+        x, targets, weight = x[kept], targets[kept], weight[kept]
+        if (weight == np.floor(weight)).all():
+            # Whole weights are repetitions, among the neighbours too.
+            counts, weight = weight.astype(np.intp), np.ones(len(x))
+            splits = [[np.repeat(part, counts[part]) for part in pair] for pair in splits]
         k = neighbor_numbers(self.n_neighbors, min(len(train) for train, _ in splits))
         scores = np.empty((len(grid), len(splits), len(k)))
         paired: list[list[FloatArray]] = [[] for _ in grid]
@@ -730,37 +705,15 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         names = ("method", "n_slices", "base", "interpolation")
         return [dict(zip(names, values, strict=True)) for values in found]
 
-    def _splits(
-        self, x: AnyArray, targets: FloatArray, weight: FloatArray, rng: np.random.RandomState
-    ) -> tuple[list[tuple[IntArray, IntArray]], FloatArray]:
-        """Return training and test indices of samples with a positive weight, and weights.
-
-        Whole weights become repeated indices, among the neighbours too.
-        """
-        kept = np.flatnonzero(weight)
-        if isinstance(self.cv, int | np.integer):
-            folds = KFold(min(int(self.cv), len(kept)), shuffle=True, random_state=rng)
-            pairs = [(kept[train], kept[test]) for train, test in folds.split(kept)]
-        else:
-            # The indices of given splits refer to all samples.
-            given = check_cv(self.cv, targets).split(x, targets)
-            pairs = [(np.intersect1d(a, kept), np.intersect1d(b, kept)) for a, b in given]
-        if (weight == np.floor(weight)).all():
-            counts = weight.astype(np.intp)
-            pairs = [(np.repeat(a, counts[a]), np.repeat(b, counts[b])) for a, b in pairs]
-            weight = np.ones(len(x))
-        return pairs, weight
-
     def _score(
         self, z: FloatArray, targets: FloatArray, weight: FloatArray, split: Any, k: IntArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return the score for each k, and scores of the test samples to compare candidates by."""
         train, test = split
         if self.scoring is not None:
-            models = [KNeighborsRegressor(number).fit(z[train], targets[train]) for number in k]
-            scorer = check_scoring(models[0], self.scoring)
-            values = [scorer(model, z[test], targets[test]) for model in models]
-            return np.array(values), np.array([np.mean(values)])
+            known, asked = (z[train], targets[train]), (z[test], targets[test])
+            values = scorer_values(KNeighborsRegressor(), self.scoring, k, known, asked)
+            return values, values.mean(keepdims=True)
         found = nearest_neighbors(z[train], int(k.max()), queries=z[test]).indices
         errors = average_errors(targets[train][found], targets[test], k)
         center = np.average(targets[test], weights=weight[test])
