@@ -53,8 +53,7 @@ def start(
     if F.shape[1] != n_features or not (n_components or 1) <= len(F) <= n_features or not F.any():
         raise ValueError(
             f"init must be a matrix with {n_features} columns, the features of X, and "
-            f"{n_components or 1} to {n_features} rows, not all zero; got shape {F.shape}. Change "
-            "init or n_components."
+            f"{n_components or 1} to {n_features} rows, not all zero; got shape {F.shape}."
         )
     F = F / np.abs(F).max()
     L = F if n_components in (None, len(F)) else factor(F.T @ F, n_components, x, weights)
@@ -189,9 +188,7 @@ def train(
             print_progress(name, f"iteration {n_iter}: objective {found[1]:.6g}")
     L = found[0]
     if n_iter == max_iter and not estimator.early_stopping:
-        text = (
-            f"{name} did not converge in max_iter={max_iter} iterations. Increase max_iter or tol."
-        )
+        text = f"{name} did not converge in max_iter={max_iter} iterations. Increase it, or tol."
         warn_user(text, ConvergenceWarning)
     if len(metrics) > 1:
         L = factor(np.mean([*metrics, L.T @ L], axis=0), len(L), x)

@@ -16,7 +16,6 @@ from sklearn.utils.validation import has_fit_parameter
 
 from genmetric._neighbors import majority_votes, nearest_neighbors
 from genmetric._parallel import one_blas_thread, row_chunks
-from genmetric._text import print_progress
 from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     BOOLEAN,
@@ -306,20 +305,16 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         if self.n_neighbors >= len(x):
             raise ValueError(
                 f"n_neighbors must be less than the number of samples, {len(x)}; got "
-                f"{self.n_neighbors}. Use fewer neighbors or more samples."
+                f"{self.n_neighbors}. Use fewer."
             )
         if sizes.max() == 1:
-            raise ValueError(
-                "Every class has a single sample, so no sample has a target neighbour. LMNN needs "
-                "classes with at least 2 samples."
-            )
+            raise ValueError("Every class has a single sample. LMNN needs classes with at least 2.")
         small = sizes <= self.n_neighbors
         if small.any():
             names, numbers = (reprlib.repr(a[small].tolist()) for a in (self.classes_, sizes))
             warn_user(
                 f"Classes {names} have {numbers} samples, too few for n_neighbors="
-                f"{self.n_neighbors} targets per sample: their samples have fewer targets. Lower "
-                "n_neighbors, or merge small classes."
+                f"{self.n_neighbors} targets each. Lower n_neighbors, or merge small classes."
             )
         order = np.argsort(codes, kind="stable")
         coordinates = Coordinates.of(x)
@@ -334,22 +329,22 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         Returns `init` for all samples and for each fold. The selection helps with few samples; with
         a single fold it would take a third of the time of a fit.
         """
-        init, n_classes = self.init, int(data[1][-1]) + 1
+        init = self.init
         if isinstance(init, str) and init == "auto":
             # Covariances of many classes with few samples are poor, and take memory.
-            init = "lda" if n_classes > 50 else CLOSED_FORMS[0]
+            init = "lda" if len(self.classes_) > 50 else CLOSED_FORMS[0]
             if init != "lda" and len(folds) > 1:
-                errors = dict.fromkeys(CLOSED_FORMS, 0.0)
-                inits: dict[str, list[FloatArray]] = {name: [] for name in CLOSED_FORMS}
-                for part, held_out in folds:
-                    for name, metric in closed_forms(part, self.n_jobs).items():
-                        inits[name].append(symmetric_root(metric))
-                        L, _ = start(inits[name][-1], part[0], part[2], self.n_components)
-                        errors[name] += float(held_out[2] @ vote_errors(L, part, held_out))
-                init = min(CLOSED_FORMS, key=errors.__getitem__)
-                if self.verbose:
-                    print_progress("LMNN", f"initial metric {init!r}")
-                return init, inits[init]
+                inits = [closed_forms(part, self.n_jobs) for part, _ in folds]
+
+                def error(name: str) -> float:
+                    total = 0.0
+                    for (part, held_out), factors in zip(folds, inits, strict=True):
+                        L, _ = start(factors[name], part[0], part[2], self.n_components)
+                        total += float(held_out[2] @ vote_errors(L, part, held_out))
+                    return total
+
+                init = min(CLOSED_FORMS, key=error)
+                return init, [factors[init] for factors in inits]
         return init, [init] * len(folds)
 
     def _start(
@@ -360,7 +355,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         if hasattr(init, "fit"):
             init = components_of(init, coordinates.restore(x), codes, weights)
         elif isinstance(init, str) and init in CLOSED_FORMS:
-            init = symmetric_root(closed_forms(data, self.n_jobs, init)[init])
+            init = closed_forms(data, self.n_jobs, init)[init]
         elif isinstance(init, str) and init == "lda":
             init = symmetric_root(whitening(x, codes, weights))
         elif isinstance(init, str):
@@ -368,8 +363,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         L, metric = start(init, x, weights, self.n_components)
         k = min(int(self.n_neighbors), int(np.bincount(codes).max()) - 1)
         targets = target_neighbors(x @ L.T, codes, k)
-        options: Any = {"push": self.push, "loss": self.loss, "n_jobs": self.n_jobs}
-        objective = Objective(x, codes, targets, weights, **options)
+        objective = Objective(x, codes, targets, weights, self.push, self.loss, self.n_jobs)
         if not self.early_stopping:
             # In this space the minimisation is fastest: the pull is the squared norm of A, L = A·F.
             metric = np.asarray(np.linalg.inv(positive_definite(objective.scatter, 1e-8)), float)
@@ -411,19 +405,18 @@ def vote_errors(L: FloatArray, part: Samples, held_out: Samples) -> FloatArray:
 
 
 def closed_forms(data: Samples, n_jobs: int | None, only: str = "mixed") -> dict[str, FloatArray]:
-    """Compute metrics in closed form; "mixed" is the mean at equal mean squared distance."""
+    """Return factors of closed forms; "mixed" is the mean metric at equal mean squared distance."""
     found = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # LMNN warns about small classes itself
         for name, base in {"generative": "identity", "pooled": "pooled"}.items():
             if only in (name, "mixed"):
-                estimator = GenerativeMetric(base=base, n_jobs=n_jobs)
-                found[name] = estimator.fit(*data).metric_
+                found[name] = GenerativeMetric(base=base, n_jobs=n_jobs).fit(*data).metric_
     if only == "mixed":
         C = np.atleast_2d(np.cov(data[0], rowvar=False, ddof=0, aweights=data[2]))
         # Without any variance distances vanish, and the metrics are added as they are.
         found["mixed"] = np.sum([M / (float(np.vdot(M, C)) or 1.0) for M in found.values()], axis=0)
-    return found
+    return {name: symmetric_root(metric) for name, metric in found.items()}
 
 
 def whitening(x: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
@@ -441,12 +434,11 @@ def whitening(x: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray
 def components_of(init: Any, X: FloatArray, codes: IntArray, weights: FloatArray) -> FloatArray:
     """Return `components_` of an estimator, fitted if necessary."""
     if not hasattr(init, "components_"):
-        weighted = has_fit_parameter(init, "sample_weight")
-        options = {"sample_weight": weights} if weighted else {}
+        options = {"sample_weight": weights} if has_fit_parameter(init, "sample_weight") else {}
         init = clone(init).fit(X, codes, **options)
     if not hasattr(init, "components_"):
         raise ValueError(
-            f"init={init!r} has no components_ after fit. Pass a metric that has them, such as "
+            f"init={init!r} has no components_ after fit. Pass one that has, such as "
             "GenerativeMetric(), or the factor as an array."
         )
     return np.asarray(init.components_)

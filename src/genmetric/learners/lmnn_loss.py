@@ -132,8 +132,8 @@ def lmnn_objective(
     order = np.argsort(codes, kind="stable")
     x, place = X[order] - X.mean(axis=0), np.argsort(order)
     weights = np.ones(len(X)) if sample_weight is None else sample_weight[order]
-    options: Any = {"push": push, "loss": loss, "width": 1e-200, "n_jobs": n_jobs}
-    return Objective(x, codes[order], place[targets[order]], weights, **options)(L)
+    own = codes[order], place[targets[order]]
+    return Objective(x, *own, weights, push, loss, n_jobs, width=1e-200)(L)
 
 
 class Objective:
@@ -150,11 +150,10 @@ class Objective:
         codes: IntArray,
         targets: IntArray,
         weights: FloatArray,
-        *,
         push: float,
         loss: Loss,
+        n_jobs: int | None,
         width: float = 3e-3,
-        n_jobs: int | None = None,
     ) -> None:
         self.X, self.targets, self.weights = X, targets, weights
         self.push, self.loss, self.width, self.n_jobs = push, loss, width, n_jobs
@@ -235,9 +234,8 @@ class Objective:
             kept = [*kept, pairs] if n_pairs <= MAX_PAIRS else []
             if self.is_crowded is None and n_pairs > MAX_VISITED_PAIRS:
                 raise ValueError(
-                    f"LMNN visits every impostor in every iteration. {len(Z)} samples have more "
-                    f"than {MAX_VISITED_PAIRS:.2g} pairs of a sample and an impostor, because the "
-                    "classes overlap. Fit on some of the classes or samples, use fewer "
+                    f"Classes overlap: LMNN would visit more than {MAX_VISITED_PAIRS:.2g} pairs of "
+                    "a sample and an impostor in each iteration. Fit on fewer samples or "
                     "neighbors, or use GenerativeMetric, which needs no impostors."
                 )
         if not visit:

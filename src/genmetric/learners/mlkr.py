@@ -36,7 +36,7 @@ from genmetric.learners.early_stopping import (
 )
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
-from genmetric.learners.regression import GenerativeRegressionMetric
+from genmetric.learners.regression import GenerativeRegressionMetric, default_n_slices
 
 
 class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
@@ -218,9 +218,8 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         coordinates = Coordinates.of(x)
         data: Samples = (coordinates.apply(x), (targets - center) / spread, weights)
         # Equal fractions of every slice of the target are held out.
-        n_slices = int(np.clip(len(x) // 40, 2, 6))
-        slices = np.empty(len(x), int)
-        slices[np.argsort(data[1], kind="stable")] = np.arange(len(x)) * n_slices // len(x)
+        rank = np.argsort(np.argsort(data[1], kind="stable"))
+        slices = rank * default_n_slices(len(x)) // len(x)
         with one_blas_thread():
             iterates = self._iterates(data, coordinates.scale)
             runs = (
