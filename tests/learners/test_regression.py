@@ -245,18 +245,6 @@ class TestBatches:
         np.testing.assert_array_equal(streamed.slice_edges_, whole.slice_edges_)
         assert relative(unit(streamed.metric_), unit(whole.metric_)) < 1e-8
 
-    def test_edges_of_a_sample_of_the_targets(self, monkeypatch):
-        X, y = problem(n=2000)
-        monkeypatch.setattr("genmetric.learners.regression.EDGE_SAMPLES", 500)
-        parts = np.array_split(np.arange(2000), 10)
-        fits = [
-            GenerativeRegressionMetric("slices").fit_batches(lambda: ((X[p], y[p]) for p in parts))
-            for _ in range(2)
-        ]
-        np.testing.assert_array_equal(fits[0].metric_, fits[1].metric_)
-        shares = np.bincount(slice_targets(y, fits[0].slice_edges_)) / 2000
-        np.testing.assert_allclose(shares, 1 / 6, atol=0.06)
-
     def test_names_of_features(self):
         pd = pytest.importorskip("pandas")
         X, y = problem()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,9 +56,9 @@ MAX_SAMPLES, MIN_PER_CLASS = 3072, 8
 #: Candidates of the selection; those that differ in the weighting follow each other.
 CANDIDATES: list[dict[str, Any]] = [
     {"within_factor": factor, "between_shrinkage": shrinkage, "weighting": weighting}
-    for factor, shrinkage, weighting in product(
-        (1.0, 4.0, 16.0, 64.0), (0.1, 0.5, 0.95), WEIGHTINGS
-    )
+    for factor in (1.0, 4.0, 16.0, 64.0)
+    for shrinkage in (0.1, 0.5, 0.95)
+    for weighting in WEIGHTINGS
 ]
 
 #: Without enough samples to select from.
@@ -236,7 +235,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         weights, options = None, {}
         if sample_weight is not None:
             weights = check_weights(sample_weight, len(x))
-            x, labels, weights = x[weights > 0], labels[weights > 0], weights[weights > 0]
+            x, labels, weights = (a[weights > 0] for a in (x, labels, weights))
             options = {"sample_weight": weights}
         if self.metric is None:
             encode_classes(labels, type(self).__name__)  # raises for one class
@@ -245,10 +244,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
             metric = self._new_metric()
             with _many_classes():
                 metric.fit(x, labels, **options)
-            total = float(len(x)) if weights is None else float(weights.sum())
-            mean = _mean(x) if weights is None else np.average(x, axis=0, weights=weights)
-            self._set_metric(metric, total, mean, x.dtype)
-            self.classes_ = getattr(metric, "classes_", np.unique(labels))
+            self._set_metric(metric, x, labels, weights)
         self._streaming = False
         return self
 
@@ -338,12 +334,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
             metric: Any = self.metric_estimator_ if streaming else self._new_metric()
             with _many_classes():
                 metric.partial_fit(x, labels, classes=classes)
-            total, mean, dtype = float(len(x)), _mean(x), x.dtype
-            if streaming:
-                total, dtype = total + self.n_samples_seen_, self.components_.dtype
-                mean = self._mean + (mean - self._mean) * (len(x) / total)
-            self._set_metric(metric, total, mean, dtype)
-            self.classes_ = metric.classes_
+            self._set_metric(metric, x, labels, further=streaming)
         self._streaming = True
         return self
 
@@ -370,11 +361,9 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         for adapter in (self, other):
             check_is_fitted(adapter, "components_")
         for name in ("metric", "normalize", "n_features_in_"):
-            mine, theirs = getattr(self, name), getattr(other, name)
+            mine, theirs = (f"{name}={getattr(adapter, name)!r}" for adapter in (self, other))
             if mine != theirs:
-                raise ValueError(
-                    f"Adapters with {name}={mine!r} and {name}={theirs!r} cannot be merged."
-                )
+                raise ValueError(f"Adapters with {mine} and {theirs} cannot be merged.")
         self._set_default_map(self._statistics.merge(other._statistics))
         self._streaming = True
         return self
@@ -398,13 +387,11 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
             Log-likelihood ratios, in nats.
         """
         check_is_fitted(self, "components_")
+        x, index = self._pair_rows(pairs)
         lengths = axis_lengths(self._ratios, self.best_params_["weighting"])
         # Axes of length zero have the ratio zero, and no part in the score.
-        lengths = np.where(lengths > 0, lengths, 1.0)
-        axes = self.components_.T / lengths
-        x, index = self._pair_rows(pairs)
-        z = self._centred(x) @ axes
-        return log_likelihood_ratio(z, index, self._ratios)
+        axes = self.components_.T / np.where(lengths > 0, lengths, 1.0)
+        return log_likelihood_ratio(self._centred(x) @ axes, index, self._ratios)
 
     def _training_samples(self, X: Any, y: Any, *, reset: bool = True) -> tuple[AnyArray, AnyArray]:
         """Validate samples and labels, and scale the samples."""
@@ -448,16 +435,26 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return metric.set_params(**given)
 
-    def _set_metric(self, metric: Any, total: float, mean: FloatArray, dtype: Any) -> None:
-        """Set the map of a fitted metric and its attributes."""
-        components = getattr(metric, "components_", None)
-        if components is None:
+    def _set_metric(
+        self, metric: Any, x: AnyArray, labels: Any, weights: Any = None, *, further: bool = False
+    ) -> None:
+        """Set the map of a metric that was fitted on samples, or updated with further ones."""
+        if not hasattr(metric, "components_"):
             raise ValueError(
                 "metric must have the attribute components_ after fit; got "
                 f"{type(metric).__name__}. Use GenerativeMetric, GenerativeMetricCV or LMNN."
             )
-        self._set_map(components, total, mean, dtype)
+        total, dtype = float(len(x) if weights is None else weights.sum()), x.dtype
+        # Summed in float64, without a float64 copy of the samples.
+        mean = x.mean(axis=0, dtype=float)
+        if weights is not None:
+            mean = np.average(x, axis=0, weights=weights)
+        if further:
+            total, dtype = total + self.n_samples_seen_, self.components_.dtype
+            mean = self._mean + (mean - self._mean) * (len(x) / total)
+        self._set_map(metric.components_, total, mean, dtype)
         self.metric_estimator_, self.best_params_, self.cv_results_ = metric, {}, {}
+        self.classes_ = getattr(metric, "classes_", np.unique(labels))
 
     def _set_map(self, components: FloatArray, total: float, mean: FloatArray, dtype: Any) -> None:
         """Set the linear map in the type of the training samples."""
@@ -469,11 +466,6 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
-
-
-def _mean(x: AnyArray) -> FloatArray:
-    """Return the mean of samples, summed in float64 without a float64 copy of the samples."""
-    return np.asarray(x.mean(axis=0, dtype=float))
 
 
 @contextmanager
@@ -532,12 +524,9 @@ class EmbeddingStatistics:
             f"The covariances of {n_features} features",
             "Reduce the number of features first, for example with TruncatedSVD.",
         )
+        codes = np.searchsorted(names, labels)
         moments = pooled_statistics(
-            x,
-            np.searchsorted(names, labels),
-            len(names),
-            sample_weight=sample_weight,
-            n_jobs=n_jobs,
+            x, codes, len(names), sample_weight=sample_weight, n_jobs=n_jobs
         )
         # The samples are copied in any case, because the caller may change x.
         kept = x.copy() if len(x) <= MAX_SAMPLES else x
@@ -548,8 +537,7 @@ class EmbeddingStatistics:
         kinds = {part.classes.dtype.kind for part in (self, other)}
         if kinds & set("US") and kinds & set("biuf"):
             raise ValueError(
-                "Labels are text in one part of the samples and numbers in another. Convert them to "
-                "one type."
+                "Labels are text in one part of the samples and numbers in another. Convert them."
             )
         names = np.unique(np.concatenate([self.classes, other.classes]))
         one, two = (

@@ -51,16 +51,12 @@ from genmetric.learners.candidates import (
 )
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin, fitted_samples
-from genmetric.learners.streaming import Reservoir
 
 #: Parameters that the metric of the slices shares with the metric for numeric targets.
 SHARED = (
     *("shrinkage", "base", "normalization", "interpolation", "n_components", "solver"),
     *("class_tol", "max_samples", "n_jobs", "random_state"),
 )
-
-#: Targets that the first pass over batches keeps for the edges of the slices.
-EDGE_SAMPLES = 100_000
 
 
 def default_n_slices(n_samples: int) -> int:
@@ -368,9 +364,8 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
     ) -> GenerativeRegressionMetric:
         """Fit the metric of the slices on samples that do not fit in memory.
 
-        The first pass takes all targets, or a random sample of 100,000, for the edges of the
-        slices; the others are those of :meth:`GenerativeMetric.fit_batches` with the slices as
-        classes.
+        The first pass keeps the targets, for the edges of the slices; the others are those of
+        :meth:`GenerativeMetric.fit_batches` with the slices as classes.
 
         Parameters
         ----------
@@ -384,20 +379,16 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         """
         check_parameters(self)
         check_make_batches(make_batches)
-        rng, n_samples = np.random.RandomState(0), 0
-        kept = Reservoir(EDGE_SAMPLES, np.empty(0), np.empty(0), np.empty(0))
+        targets = [np.empty(0)]
         for number, (_, y) in enumerate(make_batches()):
             try:
-                targets = batch_targets(self, y)
+                targets.append(batch_targets(self, y))
             except ValueError as error:
                 error.add_note(f"in batch {number} of make_batches()")
                 raise
-            n_samples += len(targets)
-            keys = rng.random_sample(len(targets))
-            kept = kept.merge(Reservoir(EDGE_SAMPLES, keys, targets, targets))
-        if not n_samples:
+        if not any(map(len, targets)):
             raise ValueError("make_batches() returned no samples.")
-        self._set_edges(kept.rows, None, n_samples)
+        self._set_edges(np.concatenate(targets))
 
         def sliced() -> Iterator[tuple[Any, IntArray]]:
             for X, y in make_batches():
@@ -429,7 +420,7 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         slices: Any = getattr(self, "_slices", None)
         if not hasattr(slices, "_stream"):
             _, targets = numeric_targets(self, form_points(X, self.preprocessor, self), y)
-            self._set_edges(targets, None)
+            self._set_edges(targets)
             slices = self._slice_metric().set_params(preprocessor=self.preprocessor)
         else:
             targets = batch_targets(self, y)
@@ -470,17 +461,14 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
         parameters = {name: getattr(self, name) for name in SHARED}
         return GenerativeMetric(class_model=self.density_model, **parameters)
 
-    def _set_edges(
-        self, targets: FloatArray, weight: FloatArray | None, n_samples: int | None = None
-    ) -> None:
-        """Set the edges of the slices from all targets, or from a sample of `n_samples`."""
+    def _set_edges(self, targets: FloatArray, weight: FloatArray | None = None) -> None:
+        """Set the edges of the slices."""
         if targets.min() == targets.max():
             raise ValueError(
                 f"{type(self).__name__} expects targets that vary; all values of y are "
                 f"{targets[0]:g}. Check the target column."
             )
-        if n_samples is None:
-            n_samples = len(targets) if weight is None else int(weight.sum())
+        n_samples = len(targets) if weight is None else int(weight.sum())
         n_slices = self.n_slices or default_n_slices(n_samples)
         self.slice_edges_ = quantile_edges(targets, n_slices, weight)
 
