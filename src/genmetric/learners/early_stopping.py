@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
 from genmetric._text import print_progress
-from genmetric._typing import ArrayLike, FloatArray, IntArray
+from genmetric._typing import FloatArray, IntArray
 from genmetric._validation import warn_user
 from genmetric.geometry import rank_limited_factor, symmetric_root
 
@@ -35,21 +35,24 @@ PATIENCE = 3
 N_FOLDS, N_HELD_OUT = 5, 1000
 
 
-def named_factor(
-    init: str, n_features: int, n_components: int | None, random_state: Any
-) -> FloatArray:
-    """Return the factor "identity", "random" or, before its rank is reduced, "pca"."""
-    shape = n_components or n_features, n_features
-    if init == "random":
-        return np.asarray(check_random_state(random_state).standard_normal(shape))
-    return np.eye(*(shape if init == "identity" else (n_features, n_features)))
-
-
 def start(
-    init: ArrayLike, x: FloatArray, weights: FloatArray, n_components: int | None
+    init: Any,
+    x: FloatArray,
+    weights: FloatArray,
+    n_components: int | None,
+    random_state: Any = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return a factor with the rank reduced, and the metric in whose space iterations move."""
-    F, n_features = check_array(init, dtype=np.float64, input_name="init"), x.shape[1]
+    """Return a factor with the rank reduced, and the metric in whose space iterations move.
+
+    The factor is given, or "identity", "random" or "pca".
+    """
+    n_features = x.shape[1]
+    if isinstance(init, str) and init == "random":
+        shape = n_components or n_features, n_features
+        init = check_random_state(random_state).standard_normal(shape)
+    elif isinstance(init, str):
+        init = np.eye((n_components if init == "identity" else None) or n_features, n_features)
+    F = check_array(init, dtype=np.float64, input_name="init")
     if F.shape[1] != n_features or not (n_components or 1) <= len(F) <= n_features or not F.any():
         raise ValueError(
             f"init must be a matrix with {n_features} columns, the features of X, and "

@@ -390,29 +390,23 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         k: IntArray,
     ) -> FloatArray:
         """Return the scores of all candidates, shape (n_candidates, n_splits, n_numbers)."""
-        x, codes, weight = samples
+        (x, codes, weight), n_jobs = samples, template.n_jobs
         labels = self.classes_[codes]
         scores = np.empty((len(grid), len(splits), len(k)))
         for s, (train, queries, references) in enumerate(splits):
             place = np.minimum(np.searchsorted(references, queries), len(references) - 1)
             itself = np.where(references[place] == queries, place, -1)
-            trained = references[np.isin(references, train)]
+            trained = np.isin(references, train)
             options = {} if (weight == 1).all() else {"sample_weight": weight[queries]}
             factors = _candidate_factors(template, grid, samples, train, len(queries))
             for c, factor in enumerate(factors):
-                z = x[queries] @ factor.T
+                z, known = x[queries] @ factor.T, x[references] @ factor.T
                 if self.scoring is not None:
-                    known, asked = (x[trained] @ factor.T, labels[trained]), (z, labels[queries])
+                    parts = (known[trained], labels[references[trained]]), (z, labels[queries])
                     model = KNeighborsClassifier()
-                    scores[c, s] = scorer_values(model, self.scoring, k, known, asked, **options)
+                    scores[c, s] = scorer_values(model, self.scoring, k, *parts, **options)
                     continue
-                found = nearest_neighbors(
-                    x[references] @ factor.T,
-                    k[-1],
-                    queries=z,
-                    exclude=itself,
-                    n_jobs=template.n_jobs,
-                )
+                found = nearest_neighbors(known, k[-1], queries=z, exclude=itself, n_jobs=n_jobs)
                 votes, truth = codes[references[found.indices]], codes[queries]
                 scores[c, s] = 1 - vote_errors(votes, truth, len(self.classes_), k, **options)
         return scores

@@ -36,7 +36,6 @@ from genmetric.learners.early_stopping import (
     Samples,
     held_out_folds,
     lbfgs,
-    named_factor,
     positive_definite,
     start,
     train,
@@ -358,9 +357,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             init = closed_forms(data, self.n_jobs, init)[init]
         elif isinstance(init, str) and init == "lda":
             init = symmetric_root(whitening(x, codes, weights))
-        elif isinstance(init, str):
-            init = named_factor(init, x.shape[1], self.n_components, self.random_state)
-        L, metric = start(init, x, weights, self.n_components)
+        L, metric = start(init, x, weights, self.n_components, self.random_state)
         k = min(int(self.n_neighbors), int(np.bincount(codes).max()) - 1)
         targets = target_neighbors(x @ L.T, codes, k)
         objective = Objective(x, codes, targets, weights, self.push, self.loss, self.n_jobs)

@@ -26,14 +26,7 @@ from genmetric._validation import (
 from genmetric._validation import ArrayLike as ArrayRule
 from genmetric.density import Coordinates
 from genmetric.geometry import symmetric_root
-from genmetric.learners.early_stopping import (
-    Samples,
-    held_out_folds,
-    lbfgs,
-    named_factor,
-    start,
-    train,
-)
+from genmetric.learners.early_stopping import Samples, held_out_folds, lbfgs, start, train
 from genmetric.learners.generative import GenerativeMetric
 from genmetric.learners.mahalanobis import LinearMapMixin, MahalanobisMixin
 from genmetric.learners.regression import GenerativeRegressionMetric, default_n_slices
@@ -241,9 +234,7 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         init = self.init
         if isinstance(init, str) and init == "auto":
             init = symmetric_root(self._closed_form(data))
-        elif isinstance(init, str):
-            init = named_factor(init, x.shape[1], self.n_components, self.random_state)
-        L, metric = start(init, x, weights, self.n_components)
+        L, metric = start(init, x, weights, self.n_components, self.random_state)
 
         def evaluate(L: FloatArray) -> tuple[float, FloatArray]:
             found = mlkr_objective(L, x, y, sample_weight=weights, n_jobs=self.n_jobs)
