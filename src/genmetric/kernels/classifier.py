@@ -24,8 +24,6 @@ from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     BOOLEAN,
     FLOATS,
-    N_JOBS,
-    VERBOSE,
     InstanceOf,
     Interval,
     ParameterRules,
@@ -248,8 +246,6 @@ class SimpleMKLClassifier(
         "tol": [Interval(float, 0, closed="neither")],
         "max_iter": [Interval(int, 1)],
         "warm_start": [BOOLEAN],
-        "n_jobs": N_JOBS,
-        "verbose": VERBOSE,
     }
 
     def __init__(

@@ -15,8 +15,6 @@ from genmetric._parallel import check_memory, map_chunks, openmp_threads
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     FLOATS,
-    N_JOBS,
-    RANDOM_STATE,
     Interval,
     ParameterRules,
     as_numbers,
@@ -152,8 +150,6 @@ class RegionalKernels(BaseEstimator):
         "shrinkage": [None, "auto", Interval(float, 0, 1)],
         "interpolation": [Interval(float, 0, 1)],
         "holdout": [None, Interval(float, 0, 1, closed="neither")],
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
     }
 
     def __init__(

@@ -40,7 +40,6 @@ from genmetric._neighbors import fit_metric, metric_space, refuse_distant
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from genmetric._validation import (
-    N_JOBS,
     HasMethods,
     Interval,
     ParameterRules,
@@ -171,7 +170,6 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         "margin_scale": [Interval(float, 0)],
         "push": [Interval(float, 0, 1)],
         "energy": ["difference", *SECOND_MARGIN],
-        "n_jobs": N_JOBS,
     }
 
     def __init__(

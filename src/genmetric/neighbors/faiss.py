@@ -27,8 +27,6 @@ from genmetric._text import import_optional
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     BOOLEAN,
-    N_JOBS,
-    RANDOM_STATE,
     Interval,
     ParameterRules,
     check_parameter,
@@ -140,8 +138,6 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         "n_lists": [None, Interval(int, 1)],
         "n_probe": [None, Interval(int, 1)],
         "deterministic": [BOOLEAN],
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
     }
 
     def __init__(

@@ -12,7 +12,6 @@ from genmetric._neighbors import fit_metric, metric_space, refuse_distant
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import ArrayLike, FloatArray
 from genmetric._validation import (
-    N_JOBS,
     HasMethods,
     Interval,
     ParameterRules,
@@ -93,7 +92,6 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
     _parameter_rules: ClassVar[ParameterRules] = {
         "metric": [None, HasMethods(("fit", "transform"))],
         "bandwidth": [None, Interval(float, 0, closed="neither")],
-        "n_jobs": N_JOBS,
     }
 
     def __init__(

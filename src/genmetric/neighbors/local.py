@@ -27,8 +27,6 @@ from genmetric._neighbors import class_probabilities, majority_votes
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
-    N_JOBS,
-    RANDOM_STATE,
     Interval,
     ParameterRules,
     cast_finite,
@@ -140,8 +138,6 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         "n_neighbors": [Interval(int, 1)],
         "interpolation": [Interval(float, 0, 1)],
         "shrinkage": SHRINKAGE_RULES,
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
     }
 
     def __init__(
