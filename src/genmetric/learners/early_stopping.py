@@ -212,27 +212,24 @@ def select_n_iter(
     """
     checkpoints = np.array([n for n in CHECKPOINTS if n < max_iter] + [max_iter])
     least = int(np.searchsorted(checkpoints, min(default or 0, max_iter)))
-    paths, factors, weights = [], [], []
+    paths, weights = [], []  # of each run: held-out errors and L after each checkpoint
     for iterates, part, held_out in runs:
-        path: list[FloatArray] = []
-        kept: list[FloatArray] = []
+        path: list[tuple[FloatArray, FloatArray]] = []
         for n_iter, (L, _) in enumerate(iterates):
             if n_iter != checkpoints[len(path)]:
                 continue
-            path.append(errors(L, part, held_out))
-            kept.append(L)
-            waited = len(path) - 1 - int(np.argmin([e.mean() for e in path]))
+            path.append((errors(L, part, held_out), L))
+            waited = len(path) - 1 - int(np.argmin([e.mean() for e, _ in path]))
             patient = waited < PATIENCE or len(path) <= least + PATIENCE
             if len(path) == len(checkpoints) or not patient:
                 break
         paths.append(path)
-        factors.append(kept)
         weights.append(held_out[2])
     if not paths:
         return int(checkpoints[least]), np.empty((0, 2)), []
     # A run that ended early keeps its last error and its last metric.
     places = range(max(least + 1, *map(len, paths)))
-    loss = np.array([np.hstack([p[min(c, len(p) - 1)] for p in paths]) for c in places])
+    loss = np.array([np.hstack([p[min(c, len(p) - 1)][0] for p in paths]) for c in places])
     w = np.concatenate(weights) / np.concatenate(weights).sum()
     mean = loss @ w
     padded = np.pad(mean, 1, mode="edge")
@@ -242,6 +239,6 @@ def select_n_iter(
         difference = loss[least] - loss[best]
         stderr = np.sqrt(((w * (difference - w @ difference)) ** 2).sum())
         best = best if smooth[least] - smooth[best] > stderr else least
-    chosen = [kept[min(best, len(kept) - 1)] for kept in factors]
+    chosen = [path[min(best, len(path) - 1)][1] for path in paths]
     table = np.column_stack([checkpoints[: len(mean)], mean])
     return int(checkpoints[best]), table, [L.T @ L for L in chosen]

@@ -324,10 +324,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         streaming = getattr(self, "_streaming", False)
         x, labels = self._training_samples(X, y, reset=not streaming)
         if self.metric is None:
-            known = None
-            if classes is not None and not streaming:
-                known = np.unique(np.asarray(classes))
-                codes_among(known, labels, "y", "Name all classes, or none of them.")
+            known = None if streaming else classes
             part = EmbeddingStatistics.of(x, labels, known, n_jobs=self.n_jobs)
             self._set_default_map(self._statistics.merge(part) if streaming else part)
         else:
@@ -512,19 +509,19 @@ class EmbeddingStatistics:
         cls,
         x: AnyArray,
         labels: AnyArray,
-        classes: AnyArray | None = None,
+        classes: Any = None,
         sample_weight: FloatArray | None = None,
         n_jobs: int | None = None,
     ) -> EmbeddingStatistics:
         """Compute the statistics of samples; `classes` may name more classes than there are."""
-        names = np.unique(labels) if classes is None else classes
+        names = np.unique(labels if classes is None else np.asarray(classes))
         n_features = x.shape[1]
+        codes = codes_among(names, labels, "y", "Name all classes, or none of them.")
         check_memory(
             8 * n_features * (6 * n_features + len(names)),
             f"The covariances of {n_features} features",
             "Reduce the number of features first, for example with TruncatedSVD.",
         )
-        codes = np.searchsorted(names, labels)
         moments = pooled_statistics(
             x, codes, len(names), sample_weight=sample_weight, n_jobs=n_jobs
         )
