@@ -1,11 +1,11 @@
 """
 Feature contributions, heat map and spectrum of a metric
-=========================================================
+========================================================
 
 A learned metric can be interpreted. The mean share of each feature in squared distances, with the
 correlations of the features taken into account, shows which features matter. The entries off the
 diagonal show which features act together, and the eigenvalues show the number of directions that
-determine distances. The Displays of :mod:`genmetric.plot` draw all three.
+determine distances.
 """
 
 import matplotlib.pyplot as plt
@@ -16,6 +16,7 @@ from genmetric import GenerativeMetric
 from genmetric.datasets import load_wine
 from genmetric.inspection import learned_metric
 from genmetric.plot import FeatureWeightsDisplay, MetricHeatmapDisplay
+from genmetric.plot.palette import COLORS, QUIET
 
 X, y = load_wine(return_X_y=True, as_frame=True)
 model = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X, y)
@@ -38,9 +39,11 @@ plt.show()
 metric = learned_metric(model, X)
 values = metric.eigenvalues
 fig, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-ax.semilogy(range(1, len(values) + 1), values, "o-", markersize=4)
-ax.axhline(1.0, color="grey", linestyle="--", zorder=0)
-ax.set(xlabel="number of the eigenvalue", ylabel="eigenvalue / mean")
+numbers = range(1, len(values) + 1)
+ax.semilogy(numbers, values, "o-", color=COLORS[0], label="learned metric")
+ax.axhline(1.0, color=QUIET, linestyle="--", zorder=0, label="Euclidean distance")
+ax.set(xlabel="number of the eigenvalue", ylabel="eigenvalue / mean", xticks=numbers)
+ax.legend(frameon=False)
 ax.set_title(f"Effective rank {metric.effective_rank:.1f} of {len(values)}")
 plt.show()
 
