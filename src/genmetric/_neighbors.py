@@ -73,12 +73,7 @@ def nearest_neighbors(
         queries = references
         exclude = np.arange(len(references)) if exclude is None else exclude
     spare = exclude is not None and bool((exclude >= 0).any())
-    n_allowed = len(references) - spare
-    if not 1 <= n_neighbors <= n_allowed:
-        raise ValueError(
-            f"n_neighbors must be between 1 and {n_allowed}, the number of samples that can be "
-            f"neighbours; got {n_neighbors}. Use fewer neighbours or more samples."
-        )
+    check_n_neighbors(n_neighbors, len(references) - spare)
     if not len(queries):
         return Neighbors(np.empty((0, n_neighbors)), np.empty((0, n_neighbors), np.intp))
     x, z, unit = _centred(references, queries)
@@ -103,6 +98,15 @@ def nearest_neighbors(
     return Neighbors(np.concatenate(distances), np.concatenate(indices))
 
 
+def check_n_neighbors(n_neighbors: int, n_samples: int) -> None:
+    """Raise if there are fewer samples than neighbours."""
+    if not 1 <= n_neighbors <= n_samples:
+        raise ValueError(
+            f"n_neighbors must be between 1 and {n_samples}, the number of samples that can be "
+            f"neighbours; got {n_neighbors}. Use fewer neighbours or more samples."
+        )
+
+
 def _centred(references: AnyArray, queries: AnyArray) -> tuple[AnyArray, AnyArray, float]:
     """Centre and scale: scikit-learn's search is wrong for large offsets and extreme scales."""
     center = references.mean(axis=0, dtype=float)
@@ -111,6 +115,15 @@ def _centred(references: AnyArray, queries: AnyArray) -> tuple[AnyArray, AnyArra
     kind = np.float32 if references.dtype == queries.dtype == np.float32 else np.float64
     x, z = (((rows - center) / unit).astype(kind, copy=False) for rows in (references, queries))
     return x, z, float(unit)
+
+
+def squared_distances(queries: FloatArray, samples: FloatArray) -> FloatArray:
+    """Return squared Euclidean distances; with fewer copies than scikit-learn's function."""
+    distances = queries @ samples.T
+    distances *= -2
+    distances += np.einsum("ij,ij->i", queries, queries)[:, None]
+    distances += np.einsum("ij,ij->i", samples, samples)
+    return np.maximum(distances, 0, out=distances)
 
 
 def fit_metric(

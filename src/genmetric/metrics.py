@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import roc_curve
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import column_or_1d
 
-from genmetric._neighbors import directions, nearest_neighbors
+from genmetric._neighbors import directions, nearest_neighbors, squared_distances
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import FLOATS, Interval, check_parameter, refuse_lazy
@@ -373,7 +372,7 @@ def _map_pairs(
     z, references = z / unit, references / unit
 
     def of_block(chunk: slice) -> FloatArray:
-        distances = euclidean_distances(z[chunk], references, squared=True)
+        distances = squared_distances(z[chunk], references)
         same = gallery.query_codes[chunk, None] == gallery.reference_codes
         new = np.ones(same.shape, bool)
         if gallery.leave_one_out:

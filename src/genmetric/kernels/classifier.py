@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,11 +23,13 @@ from genmetric._parallel import check_memory, one_blas_thread, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     BOOLEAN,
+    CALLABLE,
     FLOATS,
     InstanceOf,
     Interval,
     ParameterRules,
     check_class_labels,
+    check_parameter,
     check_parameters,
     encode_classes,
     labelled_rows,
@@ -37,20 +39,6 @@ from genmetric._validation import (
 )
 from genmetric.kernels.regional import FEWER_KERNELS, RegionalKernels
 from genmetric.kernels.simplemkl import Objective, combine, pair_problems, simplemkl
-
-
-def check_kernels(kernels: Sequence[Any]) -> list[Any]:
-    """Return a list of kernels if each is a callable or a kernel name of scikit-learn."""
-    known = kernel_metrics()
-    for m, kernel in enumerate(kernels):
-        if not callable(kernel) and not (isinstance(kernel, str) and kernel in known):
-            raise ValueError(
-                f"kernels[{m}] must be a function of two arrays of samples or one of "
-                f"{sorted(known)}; got {kernel!r}."
-            )
-    if not len(kernels):
-        raise ValueError("kernels is empty. Pass at least one kernel, or None for the default.")
-    return list(kernels)
 
 
 def gram_matrix(kernels: list[Any], m: int, X: AnyArray, Y: AnyArray) -> AnyArray:
@@ -293,11 +281,13 @@ class SimpleMKLClassifier(
             check_class_labels(labels, type(self).__name__)
             self.classes_, codes = encode_classes(labels, type(self).__name__)
             self.n_features_in_ = len(labels)
+            self.kernels_: Any = "precomputed"
+            rows = np.arange(len(labels))
         else:
             x, labels, self.classes_, codes = labelled_rows(self, X, y)
-        with one_blas_thread():
             rows = self._fit_kernels(x, labels)
-            self._X_fit, self._n_fit = None if self._is_precomputed() else x[rows], len(rows)
+        self._X_fit, self._n_fit = None if self._is_precomputed() else x[rows], len(rows)
+        with one_blas_thread():
             stack = self._training_stack(x if self._X_fit is None else self._X_fit)
             problems = pair_problems(codes[rows], len(self.classes_))
             ones = np.ones(len(stack))
@@ -336,9 +326,14 @@ class SimpleMKLClassifier(
         """Set `kernels_`; return the rows that the weights are learned from."""
         kernels = RegionalKernels(n_regions=0) if self.kernels is None else self.kernels
         if isinstance(kernels, RegionalKernels):
-            self.kernels_ = clone(kernels).fit(x, labels)
+            with one_blas_thread():
+                self.kernels_ = clone(kernels).fit(x, labels)
             return np.asarray(self.kernels_.holdout_)
-        self.kernels_ = "precomputed" if self._is_precomputed() else check_kernels(kernels)
+        if not len(kernels):
+            raise ValueError("kernels is empty. Pass at least one kernel, or None for the default.")
+        for m, kernel in enumerate(kernels):
+            check_parameter(kernel, f"kernels[{m}]", [CALLABLE, *sorted(kernel_metrics())])
+        self.kernels_ = list(kernels)
         return np.arange(len(labels))
 
     def _training_stack(self, x: AnyArray) -> AnyArray:

@@ -36,7 +36,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from genmetric._neighbors import fit_metric, metric_space, refuse_distant
+from genmetric._neighbors import check_n_neighbors, fit_metric, metric_space, refuse_distant
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IntArray
 from genmetric._validation import (
@@ -208,11 +208,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         x, labels, self.classes_, codes = labelled_rows(self, X, y, ensure_min_samples=2)
-        if self.n_neighbors > len(x):
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors} is more than the {len(x)} training samples. Use "
-                "fewer neighbours."
-            )
+        check_n_neighbors(self.n_neighbors, len(x))
         self.metric_estimator_ = fit_metric(self.metric, X, x, labels)
         self.n_samples_fit_ = len(x)
         z = metric_space(self.metric_estimator_, X, x)
@@ -351,7 +347,9 @@ class EnergyModel:
         columns = np.vstack([z.T, np.ones(len(z)), np.einsum("ij,ij->i", z, z)])
         if energy == "difference":
             return cls(coordinates, columns, codes, counts, n_neighbors, energy)
-        targets, nearest_other = target_distances(columns, codes, n_neighbors, n_jobs)
+        targets, nearest_other = target_distances(
+            columns, class_slices(counts), n_neighbors, n_jobs
+        )
         known = np.isfinite(targets[:, 0])  # samples that are not the only one of their class
         gap = np.median(nearest_other[known] - targets[known, 0]) if known.any() else 0.0
         unit = float(abs(gap)) * coordinates.scale**2
@@ -360,7 +358,7 @@ class EnergyModel:
     @property
     def classes(self) -> list[slice]:
         """Columns of each class."""
-        return [slice(a, b) for a, b in pairwise([0, *np.cumsum(self.counts).tolist()])]
+        return class_slices(self.counts)
 
     @property
     def inner_margin(self) -> float:
@@ -396,6 +394,11 @@ class EnergyModel:
         return z
 
 
+def class_slices(counts: IntArray) -> list[slice]:
+    """Return the range of each class among samples sorted by class."""
+    return [slice(a, b) for a, b in pairwise([0, *np.cumsum(counts).tolist()])]
+
+
 def add_margin(squared: FloatArray, margin: float) -> FloatArray:
     """Return the thresholds m + d; minus infinity for missing neighbours, whose d is infinite."""
     return np.where(np.isfinite(squared), squared + margin, -np.inf)
@@ -420,23 +423,29 @@ def least_sorted(distances: FloatArray, k: int) -> FloatArray:
 
 
 def target_distances(
-    columns: FloatArray, codes: IntArray, k: int, n_jobs: int | None
+    columns: FloatArray, classes: list[slice], k: int, n_jobs: int | None
 ) -> tuple[FloatArray, FloatArray]:
     """Find the squared distances of samples to their targets, and to the nearest others.
 
     Targets are the k nearest samples of the same class, others are of another class.
     """
 
-    def of_chunk(rows: slice) -> tuple[FloatArray, FloatArray]:
+    def of_chunk(place: tuple[slice, slice]) -> tuple[FloatArray, FloatArray]:
+        rows, own = place
         d = squared_distances(columns[:-2, rows].T, columns)
         np.fill_diagonal(d[:, rows], np.inf)
-        same = codes[rows, None] == codes
-        others = np.where(same, np.inf, d).min(axis=1)
-        return least_sorted(np.where(same, d, np.inf), k), others
+        targets = least_sorted(d[:, own], k)
+        d[:, own] = np.inf
+        return targets, d.min(axis=1)
 
-    parts = map_chunks(of_chunk, row_chunks(len(codes), 32 * len(codes), max_rows=256), n_jobs)
-    targets, others = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return targets, others
+    chunks = [
+        (slice(own.start + rows.start, own.start + rows.stop), own)
+        for own in classes
+        for rows in row_chunks(own.stop - own.start, 16 * columns.shape[1], max_rows=256)
+    ]
+    parts = map_chunks(of_chunk, chunks, n_jobs)
+    targets, nearest_other = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return targets, nearest_other
 
 
 def energies(model: EnergyModel, Z: AnyArray, *, n_jobs: int | None = None) -> FloatArray:

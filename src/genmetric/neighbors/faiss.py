@@ -351,17 +351,6 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _n_features_out(self) -> int:
         return int(self.n_samples_fit_)
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        if "_index" in state:
-            state["_index"] = _import_faiss().serialize_index(state["_index"])
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "_index" in state:
-            self._index = _import_faiss().deserialize_index(state["_index"])
-
 
 def _import_faiss() -> Any:
     """Import faiss; its wrappers raise deprecation warnings on some versions of Python."""

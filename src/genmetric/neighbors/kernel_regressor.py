@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.metrics.pairwise import euclidean_distances
 
-from genmetric._neighbors import fit_metric, metric_space, refuse_distant
+from genmetric._neighbors import fit_metric, metric_space, refuse_distant, squared_distances
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._typing import ArrayLike, FloatArray
 from genmetric._validation import (
@@ -161,10 +160,10 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
         columns = np.column_stack([self._weight, self._weight * self._residuals])
 
         def of_chunk(rows: slice) -> FloatArray:
-            distances = euclidean_distances(z[rows], self._samples, squared=True)
+            distances = squared_distances(z[rows], self._samples)
             # The kernel of the nearest sample is one, so the sum is positive for every bandwidth.
             distances -= distances.min(axis=1, keepdims=True)
-            total, weighted = (_gaussians(distances, self._bandwidth) @ columns).T
+            total, weighted = (_gaussians(distances, self._bandwidth, distances) @ columns).T
             return np.asarray(weighted / total)
 
         parts = map_chunks(of_chunk, row_chunks(len(z), 24 * len(self._samples)), self.n_jobs)
@@ -172,11 +171,11 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
 
 
 @np.errstate(over="ignore", under="ignore")
-def _gaussians(squared: FloatArray, bandwidth: float) -> FloatArray:
+def _gaussians(squared: FloatArray, bandwidth: float, out: FloatArray) -> FloatArray:
     """Compute exp(-d²/2h²), divided by h twice: the square of a very small h is zero."""
-    exponents = squared / -bandwidth
-    exponents /= 2 * bandwidth
-    return np.exp(exponents, out=exponents)
+    np.divide(squared, -bandwidth, out=out)
+    out /= 2 * bandwidth
+    return np.exp(out, out=out)
 
 
 def _select_bandwidth(
@@ -234,13 +233,16 @@ def _leave_one_out_errors(
     def errors_of_chunk(chunk: slice) -> FloatArray:
         rows = left_out[chunk]
         local = np.arange(len(rows))
-        distances = euclidean_distances(samples[rows], samples, squared=True)
+        distances = squared_distances(samples[rows], samples)
         distances[local, rows] = np.where(rest[rows] > 0, 0.0, np.inf)
         distances -= distances.min(axis=1, keepdims=True)
-        errors, kernel, last = np.empty(len(bandwidths)), distances, np.inf
+        errors, kernel, last = np.empty(len(bandwidths)), np.empty_like(distances), np.inf
         for i, h in enumerate(bandwidths):
-            halved = np.isclose(last * last, 2 * h * h, rtol=1e-12, atol=0)  # of the squares
-            kernel, last = kernel * kernel if halved else _gaussians(distances, h), h
+            if np.isclose(last * last, 2 * h * h, rtol=1e-12, atol=0):
+                kernel *= kernel  # the squared bandwidth halves
+            else:
+                _gaussians(distances, h, kernel)
+            last = h
             total, weighted = (kernel @ columns).T
             # The sample itself entered with its full weight; one copy is left out.
             own = kernel[local, rows] * (weight[rows] - rest[rows])

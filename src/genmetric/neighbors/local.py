@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from genmetric._neighbors import class_probabilities, majority_votes
+from genmetric._neighbors import check_n_neighbors, class_probabilities, majority_votes
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
@@ -178,7 +178,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         x, _, self.classes_, self._codes = labelled_rows(self, X, y, ensure_min_samples=2)
         self._log_priors = check_priors(self.priors, len(self.classes_))
         self._dtype, self.n_samples_fit_ = x.dtype, len(x)
-        self._check_available(self.n_neighbors, len(x))
+        check_n_neighbors(self.n_neighbors, len(x))
         with one_blas_thread():
             coordinates, _, gaussians, self._models = fit_models(
                 *(x, self._codes, self.classes_),
@@ -220,7 +220,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         check_parameter(k, "n_neighbors", self._parameter_rules["n_neighbors"])
         check_parameter(self.interpolation, "interpolation", [Interval(float, 0, 1)])
-        self._check_available(k, self.n_samples_fit_ - (X is None))
+        check_n_neighbors(k, self.n_samples_fit_ - (X is None))
         dtype, queries = self._dtype, self._samples
         if X is not None:
             x = query_rows(self, X)
@@ -266,15 +266,6 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
             order = kept[np.argsort(d[kept], kind="stable")[:k]]
             squared[i], indices[i] = d[order], near[order]
         return squared, indices
-
-    @staticmethod
-    def _check_available(n_neighbors: int, n_samples: int) -> None:
-        """Raise if there are fewer training samples than neighbours."""
-        if n_neighbors > n_samples:
-            raise ValueError(
-                f"n_neighbors={n_neighbors}, but only {n_samples} training samples can be "
-                "neighbours. Use fewer neighbours or more samples."
-            )
 
     def predict_proba(self, X: ArrayLike | None) -> FloatArray:
         """Return the fraction of the neighbours of each query that belongs to each class.
