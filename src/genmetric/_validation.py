@@ -7,10 +7,9 @@ import math
 import reprlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -37,80 +36,62 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 # `check_parameters` first. scikit-learn has the same mechanism under private names.
 
 
-@dataclass(frozen=True)
-class Interval:
-    """Integers or real numbers in an interval; never booleans, NaN or infinity."""
+class Rule(NamedTuple):
+    """A test of the value of a parameter, and the words for it in error messages."""
 
-    kind: type[int] | type[float]
-    low: float = -math.inf
-    high: float = math.inf
-    closed: Literal["both", "left", "right", "neither"] = "both"
+    accepts: Callable[[Any], bool]
+    words: str
 
-    def accepts(self, value: Any) -> bool:
-        """Return whether `value` is a number of this kind in the interval."""
-        expected = Integral if self.kind is int else Real
+
+def Interval(
+    kind: type[int] | type[float],
+    low: float = -math.inf,
+    high: float = math.inf,
+    closed: Literal["both", "left", "right", "neither"] = "both",
+) -> Rule:
+    """Return the rule of numbers in an interval; never booleans, NaN or infinity."""
+    left, right = closed in ("both", "left"), closed in ("both", "right")
+
+    def accepts(value: Any) -> bool:
+        expected = Integral if kind is int else Real
         if isinstance(value, bool | np.bool_) or not isinstance(value, expected):
             return False
         number: Any = value
-        above = number >= self.low if self.closed in ("both", "left") else number > self.low
-        below = number <= self.high if self.closed in ("both", "right") else number < self.high
-        return bool(above and below) and (isinstance(number, Integral) or math.isfinite(number))
+        inside = low <= number <= high and (left or number > low) and (right or number < high)
+        return bool(inside) and (isinstance(number, Integral) or math.isfinite(number))
 
-    def __str__(self) -> str:
-        noun = "an integer" if self.kind is int else "a number"
-        left, right = self.closed in ("both", "left"), self.closed in ("both", "right")
-        if math.isinf(self.high):
-            return noun if math.isinf(self.low) else f"{noun} {'>=' if left else '>'} {self.low:g}"
-        return f"{noun} in {'[' if left else '('}{self.low:g}, {self.high:g}{']' if right else ')'}"
+    noun = "an integer" if kind is int else "a number"
+    if math.isinf(high):
+        return Rule(accepts, noun if math.isinf(low) else f"{noun} {'>=' if left else '>'} {low:g}")
+    ends = f"{'[' if left else '('}{low:g}, {high:g}{']' if right else ')'}"
+    return Rule(accepts, f"{noun} in {ends}")
 
 
-@dataclass(frozen=True)
-class InstanceOf:
-    """Instances of types, with the noun for error messages."""
-
-    type: type | tuple[type, ...]
-    description: str
-
-    def accepts(self, value: Any) -> bool:
-        """Return whether `value` is an instance."""
-        return isinstance(value, self.type)
-
-    def __str__(self) -> str:
-        return self.description
+def InstanceOf(types: type | tuple[type, ...], words: str) -> Rule:
+    """Return the rule of instances of types."""
+    return Rule(lambda value: isinstance(value, types), words)
 
 
-@dataclass(frozen=True)
-class HasMethods:
-    """Objects, not classes, that have the given methods."""
+def HasMethods(names: tuple[str, ...]) -> Rule:
+    """Return the rule of objects, not classes, that have the given methods."""
 
-    names: tuple[str, ...]
-
-    def accepts(self, value: Any) -> bool:
-        """Return whether `value` has all the methods."""
-        has = all(callable(getattr(value, name, None)) for name in self.names)
+    def accepts(value: Any) -> bool:
+        has = all(callable(getattr(value, name, None)) for name in names)
         return has and not isinstance(value, type)
 
-    def __str__(self) -> str:
-        return f"an object with the methods {', '.join(self.names)}"
+    return Rule(accepts, f"an object with the methods {', '.join(names)}")
 
 
-@dataclass(frozen=True)
-class ArrayLike:
-    """Arrays, lists and tuples of any shape: the shape is checked where the data is known."""
+def ArrayLike(words: str = "an array-like") -> Rule:
+    """Return the rule of lists, tuples and arrays of at least one dimension, of any shape."""
 
-    description: str = "an array-like"
+    def accepts(value: Any) -> bool:
+        shape = () if isinstance(value, str | bytes | type) else getattr(value, "shape", ())
+        return isinstance(value, list | tuple) or len(shape) > 0
 
-    def accepts(self, value: Any) -> bool:
-        """Return whether `value` is a list, a tuple or an array of at least one dimension."""
-        if isinstance(value, list | tuple):
-            return True
-        return not isinstance(value, str | bytes | type) and len(getattr(value, "shape", ())) > 0
-
-    def __str__(self) -> str:
-        return self.description
+    return Rule(accepts, words)
 
 
-Rule: TypeAlias = Interval | InstanceOf | HasMethods | ArrayLike
 RuleOrValue: TypeAlias = Rule | str | bool | None
 ParameterRules: TypeAlias = Mapping[str, Sequence[RuleOrValue]]
 
@@ -145,15 +126,13 @@ def check_parameter(value: Any, name: str, rules: Sequence[RuleOrValue]) -> None
     ValueError: shrinkage must be None, 'auto' or a number in [0, 1]; got 2.0.
     """
     for rule in rules:
-        if isinstance(rule, str):
-            valid = isinstance(value, str) and value == rule
-        elif rule is None or isinstance(rule, bool):
-            valid = value is rule
-        else:
+        if isinstance(rule, Rule):
             valid = rule.accepts(value)
+        else:
+            valid = isinstance(value, type(rule)) and value == rule
         if valid:
             return
-    texts = [repr(r) if r is None or isinstance(r, str | bool) else str(r) for r in rules]
+    texts = [rule.words if isinstance(rule, Rule) else repr(rule) for rule in rules]
     expected = f"{', '.join(texts[:-1])} or {texts[-1]}" if len(texts) > 1 else texts[0]
     raise ValueError(f"{name} must be {expected}; got {reprlib.repr(value)}.")
 

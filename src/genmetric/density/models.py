@@ -581,7 +581,7 @@ def fit_models(
 
 
 @dataclass(frozen=True)
-class JointDensity:
+class JointDensity(GaussianDensity):
     r"""A Gaussian mixture over (x, y): log-density of x and regression function E[y | x].
 
     With responsibilities :math:`r_k(x)`, conditional means
@@ -591,7 +591,7 @@ class JointDensity:
 
     Attributes
     ----------
-    marginal : ClassGaussians
+    gaussians : ClassGaussians
         Gaussians of x, one per component.
     log_weights : ndarray of shape (n_components,)
         Logarithms of the mixing weights.
@@ -601,8 +601,6 @@ class JointDensity:
         Means :math:`\mu_{y,k}` of y.
     """
 
-    marginal: ClassGaussians
-    log_weights: FloatArray
     slopes: FloatArray
     targets: FloatArray
 
@@ -652,10 +650,9 @@ class JointDensity:
         b : ndarray of shape (n_samples, n_features)
             Gradient of E[y | x].
         """
-        r = softmax(self.marginal.log_density(X) + self.log_weights, axis=1)
-        g_k = self.marginal.gradient(X)
+        r, g_k = softmax(self.log_joint(X), axis=1), self.gaussians.gradient(X)
         g = np.einsum("nk,nkj->nj", r, g_k)
-        difference = X[:, None, :] - self.marginal.means
+        difference = X[:, None, :] - self.gaussians.means
         conditional = self.targets + np.einsum("nkj,kj->nk", difference, self.slopes)
         # Around the regression function: a constant in y must not leave rounding errors.
         conditional -= np.einsum("nk,nk->n", r, conditional)[:, None]
