@@ -21,6 +21,7 @@ from genmetric._validation import (
     check_parameter,
     check_parameters,
 )
+from genmetric.density import Coordinates
 
 #: Rules of the parameters that both estimators have.
 SEARCH_RULES: ParameterRules = {
@@ -154,7 +155,7 @@ def span_coordinates(x: AnyArray) -> tuple[FloatArray, FloatArray | None]:
 
     The second value is the basis, one axis per row, or None.
     """
-    z = np.subtract(x, x.mean(axis=0, dtype=float), dtype=float)
+    z = np.subtract(x, Coordinates.of(x).center, dtype=float)
     if len(z) > z.shape[1]:
         return z, None
     _, sizes, axes = np.linalg.svd(z, full_matrices=False)

@@ -304,7 +304,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         if self.n_neighbors >= len(x):
             raise ValueError(
                 f"n_neighbors must be less than the number of samples, {len(x)}; got "
-                f"{self.n_neighbors}. Use fewer."
+                f"{self.n_neighbors}. Use fewer neighbours."
             )
         if sizes.max() == 1:
             raise ValueError("Every class has a single sample. LMNN needs classes with at least 2.")
