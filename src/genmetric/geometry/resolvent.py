@@ -228,15 +228,22 @@ def _absolute_sum(
 
 def _many_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
     """Sum Im[R (sum over samples of Vᵀ C V) R] over poles, by one real product per part."""
+    n_features = V.shape[2]
     by_pole = C.transpose(3, 2, 0, 1)
     parts = np.ascontiguousarray(by_pole.real), np.ascontiguousarray(by_pole.imag)
-    flat = V.reshape(-1, V.shape[2])
-    total = np.zeros((V.shape[2], V.shape[2]))
+    flat = V.reshape(-1, n_features)
+    weighted = np.empty_like(V)
+    right = weighted.reshape(flat.shape)
+    total = np.zeros((n_features, n_features))
+    # Only panels on and below the diagonal of the symmetric product are formed.
+    panels = [(i, min(i + 96, n_features)) for i in range(0, n_features, 96)]
     for j, r in enumerate(R.T):
         outer = r[:, None] * r
         for part, factor in zip(parts, (outer.imag, outer.real), strict=True):
-            total += factor * (flat.T @ (part[j] @ V).reshape(flat.shape))
-    return total
+            np.matmul(part[j], V, out=weighted)
+            for i, k in panels:
+                total[i:k, :k] += factor[i:k, :k] * (flat[:, i:k].T @ right[:, :k])
+    return np.asarray(np.tril(total) + np.tril(total, -1).T)
 
 
 def _few_rows(V: FloatArray, C: ComplexArray, R: ComplexArray) -> FloatArray:
