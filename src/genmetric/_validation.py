@@ -271,7 +271,7 @@ def cast_finite(values: FloatArray, dtype: Any, what: str) -> AnyArray:
     return out
 
 
-# Weights, priors, groups
+# Weights, priors
 
 
 def as_numbers(values: Any, name: str) -> FloatArray:
@@ -327,23 +327,6 @@ def check_priors(priors: Any, n_classes: int) -> FloatArray | None:
             f"got {priors!r}."
         )
     return np.asarray(np.log(p / p.sum()))
-
-
-def check_groups(groups: Any, cv: Any, n_samples: int) -> AnyArray | None:
-    """Return the groups of the samples as an array; raise if `cv` would divide them."""
-    if groups is None:
-        return None
-    if cv is None or isinstance(cv, int | np.integer):
-        raise ValueError(
-            f"groups needs a cv that keeps groups together; got cv={cv!r}, whose folds would divide "
-            "them. Pass a splitter, such as cv=GroupKFold(5)."
-        )
-    labels = np.asarray(groups)
-    if labels.shape != (n_samples,):
-        raise ValueError(
-            f"groups must have one label per sample, shape ({n_samples},); got shape {labels.shape}."
-        )
-    return labels
 
 
 # Class labels

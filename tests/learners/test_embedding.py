@@ -518,7 +518,11 @@ def test_classes_without_scatter(offset):
         (1.0, {"search_classes": "all"}, "search_classes must be"),
         (1.0, {"normalize": "yes"}, "normalize must be a bool"),
         (1.0, {"metric": "cosine"}, "metric must be None or an object with the methods fit"),
-        (1.0, {"metric": MetricKMeans(2), "n_components": 2}, "needs a metric with the parameter"),
+        (
+            1.0,
+            {"metric": MetricKMeans(2), "n_components": 2},
+            "Invalid parameter .n_components. for estimator MetricKMeans",
+        ),
         (1.0, {"metric": LogisticRegression()}, "must have the attribute components_ after fit"),
     ],
 )

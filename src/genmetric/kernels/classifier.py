@@ -232,7 +232,6 @@ class SimpleMKLClassifier(
         "C": [Interval(float, 0, closed="neither")],
         "normalize": [BOOLEAN],
         "tol": [Interval(float, 0, closed="neither")],
-        "max_iter": [Interval(int, 1)],
         "warm_start": [BOOLEAN],
     }
 

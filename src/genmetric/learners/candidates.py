@@ -53,7 +53,7 @@ def neighbor_numbers(values: Any, n_allowed: int) -> IntArray:
 
 
 def given_splits(
-    cv: Any, x: AnyArray, y: AnyArray, weight: FloatArray, groups: AnyArray | None = None
+    cv: Any, x: AnyArray, y: AnyArray, weight: FloatArray, groups: Any = None
 ) -> list[tuple[IntArray, IntArray]]:
     """Return the splits of a splitter or a list, as indices among samples of positive weight.
 
@@ -61,7 +61,8 @@ def given_splits(
     """
     kept = np.flatnonzero(weight)
     if hasattr(cv, "split"):
-        pairs = list(cv.split(x[kept], y[kept], None if groups is None else groups[kept]))
+        own = None if groups is None else np.asarray(groups)[kept]
+        pairs = list(cv.split(x[kept], y[kept], own))
     else:
         place = np.cumsum(weight > 0) - 1
         given = [[np.asarray(part) for part in pair] for pair in cv]

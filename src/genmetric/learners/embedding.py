@@ -413,7 +413,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
                 best, results = select_parameters(
                     stats, self.search_classes, n_components, self.normalize, rng
                 )
-                axes, ratios = _axes(two_covariances(moments), best, n_components)
+                axes, ratios = (a[:n_components] for a in _axes(two_covariances(moments), best))
             L = axes * axis_lengths(ratios, best["weighting"])[:, None]
         self._set_map(L, float(moments.count.sum()), common_mean(moments), stats.samples.dtype)
         self.metric_estimator_, self.best_params_, self.cv_results_ = None, best, results
@@ -422,13 +422,9 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
     def _new_metric(self) -> Any:
         """Return the metric to fit."""
         metric = clone(self.metric)
-        known = metric.get_params(deep=False)
-        if self.n_components is not None and "n_components" not in known:
-            raise ValueError(
-                f"n_components={self.n_components} needs a metric with the parameter n_components; "
-                f"got {type(metric).__name__}. Use n_components=None."
-            )
-        names = known.keys() & {"n_components", "n_jobs", "random_state"}
+        known = metric.get_params(deep=False).keys()
+        # If a metric without n_components is to have some, set_params raises an error.
+        names = {"n_components"} | (known & {"n_jobs", "random_state"})
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return metric.set_params(**given)
 
@@ -594,10 +590,7 @@ def select_parameters(
     the samples of each class and search the others among these.
     """
     codes = np.unique(stats.labels, return_inverse=True)[1]
-    x = _leading_components(stats.samples)
-    if n_components is not None:
-        n_components = min(n_components, x.shape[1])
-    scores = {}
+    x, scores = _leading_components(stats.samples), {}
     for name, make_searches in (("new_classes", _by_class), ("training_classes", _by_sample)):
         if search_classes == "any" or name.startswith(search_classes):
             found = [
@@ -627,14 +620,11 @@ def _leading_components(X: AnyArray) -> AnyArray:
 
 
 def _axes(
-    covariances: tuple[FloatArray, FloatArray, float],
-    params: dict[str, Any],
-    n_components: int | None,
+    covariances: tuple[FloatArray, FloatArray, float], params: dict[str, Any]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the leading axes of shrunk covariances, and their ratios."""
+    """Return the axes of shrunk covariances, and their ratios."""
     shrinkages = params["within_factor"], params["between_shrinkage"]
-    axes, ratios = discriminant_axes(*shrunk_covariances(*covariances, *shrinkages))
-    return axes[:n_components], ratios[:n_components]
+    return discriminant_axes(*shrunk_covariances(*covariances, *shrinkages))
 
 
 def _by_class(codes: IntArray, rng: np.random.RandomState) -> Iterator[tuple[IntArray, ...]]:
@@ -681,7 +671,7 @@ def _scores(
     scores = []
     for params in CANDIDATES:
         if params["weighting"] == WEIGHTINGS[0]:  # the others share the axes
-            axes, ratios = _axes(covariances, params, n_components)
+            axes, ratios = (a[:n_components] for a in _axes(covariances, params))
         L = axes * axis_lengths(ratios, params["weighting"])[:, None]
         z = [part @ L.T.astype(x.dtype) for part in centred]
         scores.append(_map_at_r([unit_vectors(part) for part in z] if normalize else z, labels))

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from genmetric._neighbors import N_NEIGHBORS, nearest_neighbors, select_n_neighbors, vote_errors
 from genmetric._parallel import one_blas_thread
@@ -23,7 +23,6 @@ from genmetric._validation import (
     Interval,
     ParameterRules,
     RuleOrValue,
-    check_groups,
     check_parameters,
     check_priors,
     check_weights,
@@ -280,7 +279,12 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         if self.n_jobs is not None:
             template.set_params(n_jobs=self.n_jobs)
         x, labels = labelled_samples(self, X, y)
-        groups = check_groups(groups, self.cv, len(x))
+        check_consistent_length(x, groups)
+        if groups is not None and (self.cv is None or isinstance(self.cv, int | np.integer)):
+            raise ValueError(
+                f"groups needs a cv that keeps groups together; got cv={self.cv!r}. Pass a splitter, "
+                "such as cv=GroupKFold(5)."
+            )
         weight = np.ones(len(x)) if sample_weight is None else check_weights(sample_weight, len(x))
         kept = np.flatnonzero(weight)
         self.classes_, codes = encode_classes(labels[kept], type(self).__name__)
@@ -323,8 +327,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
             Local metrics of `best_estimator_`.
         """
         check_is_fitted(self, "components_")
-        found: FloatArray = self.best_estimator_.local_metrics(X)
-        return found
+        return np.asarray(self.best_estimator_.local_metrics(X))
 
     def _grid(self, template: GenerativeMetric, n_classes: int, rank: int) -> list[dict[str, Any]]:
         """Return the parameters of the candidates."""
@@ -353,7 +356,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         x: AnyArray,
         labels: AnyArray,
         weight: FloatArray,
-        groups: AnyArray | None,
+        groups: Any,
         rng: np.random.RandomState,
     ) -> list[Split]:
         """Return the splits of `cv`, with indices among the samples of positive weight."""

@@ -224,8 +224,11 @@ class Objective:
             return self._sums(Z, reach, farthest, *pairs), pairs
 
         tasks: Any = self.pairs if visit else self.tasks
+        n_products = 8.0 * sum(len(task[0]) for task in tasks) if visit else float(len(Z)) ** 2
+        # Starting threads takes longer than few products.
+        n_jobs = self.n_jobs if n_products * self.X.shape[1] > 2e8 else 1
         totals, kept, n_pairs = tuple[Any, ...](), list[Pairs](), 0
-        for sums, pairs in map_chunks(of_task, tasks, self.n_jobs):
+        for sums, pairs in map_chunks(of_task, tasks, n_jobs):
             totals = tuple(a + b for a, b in zip(totals, sums, strict=True)) if totals else sums
             n_pairs += len(pairs[0])
             kept = [*kept, pairs] if n_pairs <= MAX_PAIRS else []
