@@ -56,7 +56,7 @@ def start(
     if F.shape[1] != n_features or not (n_components or 1) <= len(F) <= n_features or not F.any():
         raise ValueError(
             f"init must be a matrix with {n_features} columns, the features of X, and "
-            f"{n_components or 1} to {n_features} rows, not all zero; got shape {F.shape}."
+            f"{n_components or 1} to {n_features} rows, not all zero; got shape {F.shape}. Change init."
         )
     F = F / np.abs(F).max()
     L = F if n_components in (None, len(F)) else factor(F.T @ F, n_components, x, weights)
