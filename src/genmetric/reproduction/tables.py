@@ -166,21 +166,16 @@ def _cell_text(cell: Cell | None, digits: int) -> str:
 
 
 def _digits(results: Results) -> int:
+    """Return the number of decimals: three of a Rand index, two of an error in %."""
     return 3 if results.experiment.methods[0].higher_is_better else 2
 
 
 def _main_table(results: Results) -> Table:
     """Make the table of methods by datasets: our scores, the paper's, and marks."""
-    rows = [
-        [
-            m.title,
-            *(
-                _cell_text(results.cells.get((p, m.name)), _digits(results))
-                for p in results.problems
-            ),
-        ]
-        for m in results.methods
-    ]
+    rows = []
+    for method in results.methods:
+        cells = [results.cells.get((problem, method.name)) for problem in results.problems]
+        rows.append([method.title, *(_cell_text(cell, _digits(results)) for cell in cells)])
     note = (
         "Mean ± standard error over splits; the value of the paper is in brackets. (+) better and "
         "(−) worse than the paper by more than two combined standard errors. "
