@@ -18,11 +18,10 @@ from sklearn.preprocessing import StandardScaler
 
 from genmetric import GenerativeMetric, compare_metrics
 from genmetric.comparison import (
-    DEFAULT_METHODS,
-    DEFAULT_REGRESSION_METHODS,
     METHODS,
     ComparisonInterrupted,
     Method,
+    find_methods,
 )
 
 X, Y = load_wine(return_X_y=True)
@@ -90,7 +89,8 @@ def test_all_usual_methods_on_wine():
     data = load_wine()
     names = data.target_names[data.target]
     found = compare_metrics(X, names, n_splits=2, n_repeats=1, feature_names=data.feature_names)
-    assert tuple(r.key for r in found.results) == DEFAULT_METHODS
+    usual = find_methods(None, "classification")
+    assert [r.key for r in found.results] == [m.key for m in usual]
     assert not found.skipped
     for result in found.results:
         assert len(result.errors) == len(result.fit_seconds) == len(result.parameters) == 2
@@ -102,7 +102,7 @@ def test_all_usual_methods_on_wine():
     assert found["energy"].parameters[0].keys() >= {"energy", "n_neighbors"}
     assert found.feature_names == tuple(data.feature_names)
     assert found.class_names == ("class_0", "class_1", "class_2")
-    assert set(found.error_by_k) == {k for k in DEFAULT_METHODS if METHODS[k].votes}
+    assert set(found.error_by_k) == {m.key for m in usual if m.votes}
     ks, errors = found.error_by_k["generative"]
     assert ks.tolist() == list(NUMBERS)
     assert ((errors >= 0) & (errors < 0.2)).all()
@@ -112,7 +112,8 @@ def test_all_usual_methods_on_wine():
 def test_all_usual_methods_on_numbers():
     x, y = numbers(90)
     found = compare_metrics(x, y, n_repeats=1)
-    assert tuple(r.key for r in found.results) == DEFAULT_REGRESSION_METHODS
+    usual = find_methods(None, "regression")
+    assert [r.key for r in found.results] == [m.key for m in usual]
     assert not found.skipped
     assert (found.scoring.key, found.class_names, found.error_by_k) == ("r2", (), {})
     assert any(note.startswith("regression: the target has 90 distinct") for note in found.notes)

@@ -7,37 +7,18 @@ scores, and must be quick.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from genmetric.comparison.methods import (
-    DEFAULT_METHODS,
-    DEFAULT_REGRESSION_METHODS,
-    METHODS,
-    SCORINGS,
-    Method,
-    Scoring,
-    find_methods,
-)
+from genmetric.comparison.methods import METHODS, SCORINGS, Method, Scoring, find_methods
 
 if TYPE_CHECKING:
-    from genmetric.comparison.advice import corrected_resampled_t
-    from genmetric.comparison.compare import ComparisonInterrupted, compare_metrics
-    from genmetric.comparison.pipelines import fit_in_batches
-    from genmetric.comparison.result import Comparison, MethodResult
+    from genmetric.comparison.advice import corrected_resampled_t as corrected_resampled_t
+    from genmetric.comparison.compare import ComparisonInterrupted as ComparisonInterrupted
+    from genmetric.comparison.compare import compare_metrics as compare_metrics
+    from genmetric.comparison.pipelines import fit_in_batches as fit_in_batches
+    from genmetric.comparison.result import Comparison as Comparison
+    from genmetric.comparison.result import MethodResult as MethodResult
 
-__all__ = [
-    "DEFAULT_METHODS",
-    "DEFAULT_REGRESSION_METHODS",
-    "METHODS",
-    "SCORINGS",
-    "Comparison",
-    "ComparisonInterrupted",
-    "Method",
-    "MethodResult",
-    "Scoring",
-    "compare_metrics",
-    "corrected_resampled_t",
-    "find_methods",
-    "fit_in_batches",
-]
+__all__ = ["METHODS", "SCORINGS", "Comparison", "ComparisonInterrupted", "Method", "MethodResult"]
+__all__ += ["Scoring", "compare_metrics", "corrected_resampled_t", "find_methods", "fit_in_batches"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,11 +13,11 @@ from sklearn import model_selection
 from sklearn.metrics import confusion_matrix
 from threadpoolctl import threadpool_limits
 
-from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
+from genmetric._neighbors import N_NEIGHBORS, vote_errors
+from genmetric._typing import ArrayLike, IntArray
 from genmetric._validation import check_count
 from genmetric.comparison.advice import advise
-from genmetric.comparison.methods import METHODS, Method, Scoring, Task, find_methods
-from genmetric.comparison.pipelines import error_by_neighbors
+from genmetric.comparison.methods import METHODS, Method, Task, find_methods
 from genmetric.comparison.result import Comparison, MethodResult, encode, refit, take
 from genmetric.comparison.samples import (
     choose_scoring,
@@ -62,7 +62,7 @@ def compare_metrics(
     target: str | None = None,
     task: Task | None = None,
     methods: Sequence[str] | None = None,
-    scoring: str | Scoring | None = None,
+    scoring: str | None = None,
     n_splits: int | None = None,
     n_repeats: int | None = None,
     cv: Any = None,
@@ -99,11 +99,10 @@ def compare_metrics(
         Whether the targets are classes or numbers. By default numbers with many distinct values
         are a quantity, and everything else is classes; the result says which.
     methods : sequence of str, default=None
-        Keys of :data:`genmetric.comparison.METHODS`. ``None`` is
-        :data:`genmetric.comparison.DEFAULT_METHODS` for classes and
-        :data:`genmetric.comparison.DEFAULT_REGRESSION_METHODS` for numbers. Without the two methods
-        of the question it is asked about the only learned metric, if there is one.
-    scoring : str or Scoring, default=None
+        Keys of :data:`genmetric.comparison.METHODS`. ``None`` is those whose `default` is set.
+        Without the two methods of the question it is asked about the only learned metric, if there
+        is one.
+    scoring : str, default=None
         Score to compare methods by: "error", "balanced_error", "f1_macro", "log_loss" or "roc_auc"
         for classes; "r2" (the default) or "mae" for numbers. The default for classes is "error", or
         "balanced_error" if the smallest class has less than 5% of the samples. Parameters of
@@ -170,16 +169,15 @@ def compare_metrics(
     >>> found.recommended, found.p_value < 0.05
     ('generative', True)
     """
-    if methods is not None:
-        find_methods(methods)  # unknown names are reported before the samples are looked at
+    find_methods(methods)  # unknown names are reported before the samples are looked at
     X, groups = labels_of(X, groups, "groups")
     X, time = labels_of(X, time, "time")
     found = collect(X, y, target, task, columns, feature_names)
+    found.title, found.seed = title, random_state
     listed = find_methods(methods, found.task)
     if methods is None:
-        able = [m for m in METHODS.values() if found.task in m.tasks]
-        found.not_run = tuple(m.key for m in able if not m.default)
-    found.title, found.seed = title, random_state
+        others = [m for m in METHODS.values() if found.task in m.tasks and m not in listed]
+        found.not_run = tuple(method.key for method in others)
     leave_out(found, max_samples)
     choose_scoring(found, scoring)
     groups, time = (None if v is None else v[found.rows] for v in (groups, time))
@@ -189,10 +187,8 @@ def compare_metrics(
         pairs = _given_folds(found, cv, groups, len(X))
     else:
         raise ValueError(f"n_splits, n_repeats and time need cv=None; got {type(cv).__name__}.")
-    if len(pairs) < 2:
-        raise ValueError(f"cv must make at least 2 splits; got {len(pairs)}.")
-    slow_folds = found.n_splits if n_repeats is None else len(pairs)
     able = [method for method in listed if not _too_large(found, method)]
+    slow_folds = found.n_splits if n_repeats is None else len(pairs)
     done: list[dict[str, Any]] = []
     start, interrupted, n_jobs = perf_counter(), False, effective_n_jobs(n_jobs)
     try:
@@ -213,12 +209,14 @@ def compare_metrics(
             raise
         interrupted = True
     if len(done) < len(pairs):
-        why = (
+        limit = (
             "it was interrupted" if interrupted else f"the time limit of {time_limit:g} s was over"
         )
-        found.incomplete = f"{len(done)} of {len(pairs)} folds were done when {why}"
+        found.incomplete = f"{len(done)} of {len(pairs)} folds were done when {limit}"
+    found.results = tuple(_gather(found, method, done, pairs) for method in listed)
     with threadpool_limits(1):
-        _conclude(found, listed, done, pairs)
+        found.warnings += leak_warnings(found)
+    advise(found)
     if interrupted:
         raise ComparisonInterrupted(found)
     return found
@@ -235,9 +233,8 @@ def _drawn_folds(found: Comparison, n_splits: Any, n_repeats: Any, groups: Any, 
         most, found.splitter = min(most, len(np.unique(groups))), "groups"
     found.n_splits = min(wanted, max(most, 2))
     if found.n_splits < wanted:
-        found.notes.append(
-            f"{found.n_splits} folds, because there are too few samples for {wanted}"
-        )
+        why = f"because there are too few samples for {wanted}"
+        found.notes.append(f"{found.n_splits} folds, {why}")
     if time is not None:
         if groups is not None:
             raise ValueError("Pass either groups or time: folds follow one of them.")
@@ -248,11 +245,9 @@ def _drawn_folds(found: Comparison, n_splits: Any, n_repeats: Any, groups: Any, 
     found.n_repeats = repeats if n_repeats is None else check_count(n_repeats, "n_repeats")
     kind = ("Stratified" if classes else "") + ("Group" if groups is not None else "") + "KFold"
     pairs: Pairs = []
-    for repeat in range(found.n_repeats):
-        seed = found.seed + repeat
+    for seed in range(found.seed, found.seed + found.n_repeats):
         folds = getattr(model_selection, kind)(found.n_splits, shuffle=True, random_state=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a class may have fewer samples than there are folds
+        with warnings.catch_warnings(action="ignore"):  # a class may be smaller than n_splits
             pairs += folds.split(np.zeros(n), found.y, groups)
     return pairs
 
@@ -265,8 +260,9 @@ def _given_folds(found: Comparison, cv: Any, groups: Any, n_given: int) -> Pairs
             f"cv has indices of {n_given} rows, of which {len(found.y)} are used. Remove rows without "
             "a target and classes with one sample first, and pass max_samples=None."
         )
-    splitter = model_selection.check_cv(cv, found.y, classifier=found.task == "classification")
-    pairs = list(splitter.split(np.zeros(len(found.y)), found.y, groups))
+    pairs = list(model_selection.check_cv(cv).split(np.zeros(len(found.y)), found.y, groups))
+    if len(pairs) < 2:
+        raise ValueError(f"cv must make at least 2 splits; got {len(pairs)}.")
     found.n_splits = len(pairs)
     return pairs
 
@@ -285,36 +281,31 @@ def run_fold(
     found: Comparison, methods: Sequence[Method], train: IntArray, test: IntArray
 ) -> dict[str, Any]:
     """Encode the samples of one fold and evaluate all methods on it."""
-    # Threads of BLAS and OpenMP that wait for each other spin; n_jobs is the way to use more cores.
-    with warnings.catch_warnings(), threadpool_limits(1):
-        # Warnings about single folds (small classes, convergence) do not help the reader.
-        warnings.simplefilter("ignore")
+    # Warnings about single folds (small classes, convergence) do not help the reader. Threads of
+    # BLAS and OpenMP that wait for each other spin; n_jobs is the way to use more cores.
+    with warnings.catch_warnings(action="ignore"), threadpool_limits(1):
         encoder, y = found.encoder, found.codes
         if encoder is not None:
             encoder = refit(encoder, take(found.X, train), found.y[train])
-        x_train, x_test = (encode(encoder, take(found.X, rows)) for rows in (train, test))
+        seen, new = ((encode(encoder, take(found.X, rows)), y[rows]) for rows in (train, test))
         columns = getattr(encoder, "feature_columns_", None)
         outcomes: dict[str, Any] = {}
-        for m in methods:
+        for method in methods:
             try:
-                outcomes[m.key] = _evaluate(found, m, x_train, y[train], x_test, y[test], columns)
+                outcomes[method.key] = _evaluate(found, method, seen, new, columns)
             except MemoryError as error:
-                outcomes[m.key] = f"not enough memory. {error}"
+                outcomes[method.key] = f"not enough memory. {error}"
             except Exception as error:
-                outcomes[m.key] = f"failed: {type(error).__name__}: {error}"
+                outcomes[method.key] = f"failed: {type(error).__name__}: {error}"
         return outcomes
 
 
-def _evaluate(
-    found: Comparison,
-    method: Method,
-    X: FloatArray,
-    y: AnyArray,
-    x_test: FloatArray,
-    y_test: AnyArray,
-    columns: AnyArray | None,
-) -> Any:
-    """Return loss, times, parameters, predictions and errors by k of a method on one fold."""
+def _evaluate(found: Comparison, method: Method, train: Any, test: Any, columns: Any) -> Any:
+    """Return loss, times, parameters, predictions and errors by k of a method on one fold.
+
+    A text is the reason why there are none.
+    """
+    (X, y), (x_test, y_test) = train, test
     n_classes, scoring, curve = len(found.class_names), found.scoring, None
     start = perf_counter()
     model = method.fit(X, y, found.task, random_state=found.seed, feature_columns=columns)
@@ -331,43 +322,35 @@ def _evaluate(
     if not np.isfinite(loss):
         return f"the {scoring.label} of a fold is not finite"
     if method.votes and found.task == "classification":
-        curve = error_by_neighbors(model, y, x_test, y_test, n_classes)
+        ks = np.array([k for k in N_NEIGHBORS if k <= len(y)])
+        nearest = model[-1].kneighbors(model[:-1].transform(x_test), int(ks[-1]), False)
+        curve = ks, vote_errors(y[nearest], y_test, n_classes, ks)
     return loss, fitted - start, end - fitted, method.parameters(model), predicted, curve
 
 
-def _conclude(
-    found: Comparison, listed: Sequence[Method], done: Sequence[dict[str, Any]], pairs: Pairs
-) -> None:
-    """Add results, warnings and the verdict."""
-    for method in listed:
-        folds = [outcomes[method.key] for outcomes in done if method.key in outcomes]
-        note = _too_large(found, method) or next((f for f in folds if isinstance(f, str)), "")
-        if note:
-            note = " ".join(note.split())[:200]
-            result = MethodResult(method.key, method.label, note=note, has_map=method.has_map)
-        else:
-            result = _summary(found, method, folds, pairs)
-        found.results = (*found.results, result)
-    found.warnings += leak_warnings(found)
-    advise(found)
-
-
-def _summary(found: Comparison, method: Method, folds: Sequence[Any], pairs: Pairs) -> MethodResult:
-    """Gather the folds of one method."""
+def _gather(
+    found: Comparison, method: Method, done: Sequence[dict[str, Any]], pairs: Pairs
+) -> MethodResult:
+    """Gather the folds of one method, or say why it was skipped."""
+    folds = [outcomes[method.key] for outcomes in done if method.key in outcomes]
+    note = _too_large(found, method) or next((f for f in folds if isinstance(f, str)), "")
+    if note:
+        note = " ".join(note.split())[:200]
+        return MethodResult(method.key, method.label, note=note, has_map=method.has_map)
     losses, fit, predict, parameters, outputs, curves = zip(*folds, strict=True)
     tests = np.concatenate([test for _, test in pairs[: len(folds)]])
     actual, predicted = found.codes[tests], np.concatenate(outputs)
     confusion = predictions = None
-    if 0 < len(found.class_names) <= 100:
-        confusion = confusion_matrix(actual, predicted, labels=np.arange(len(found.class_names)))
-    n = len(found.y)
+    n, n_classes = len(found.y), len(found.class_names)
+    if 0 < n_classes <= 100:
+        confusion = confusion_matrix(actual, predicted, labels=np.arange(n_classes))
     if found.task == "regression" and len(np.unique(tests[:n])) == n:
         order = np.argsort(tests[:n])
         predictions = (actual[order], predicted[order])
     if curves[0] is not None:
         ks = min((ks for ks, _ in curves), key=len)  # numbers that all folds have
         errors = np.mean([errors[: len(ks)] for _, errors in curves], axis=0)
-        found.error_by_k = {**found.error_by_k, method.key: (ks, errors)}
+        found.error_by_k[method.key] = (ks, errors)
     return MethodResult(
         method.key,
         method.label,

@@ -63,6 +63,8 @@ class Method:
         Parameters of `metric` that ``genmetric fit`` has options for.
     symbol : str
         Symbol in the paper; empty if the paper does not have the method.
+    former : str
+        Former key, which is accepted too.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class Method:
     batch_params: Mapping[str, Any] = field(default_factory=dict)
     settings: Sequence[str] = ()
     symbol: str = ""
+    former: str = ""
 
     @property
     def votes(self) -> bool:
@@ -142,36 +145,19 @@ class Method:
         return selected_parameters(self, model)
 
 
-def _read() -> dict[str, Method]:
-    entries = tomllib.loads(
-        files("genmetric.comparison").joinpath("methods.toml").read_text("utf-8")
-    )
-    return {key: Method(key, **entry) for key, entry in entries.items()}
-
+_ENTRIES = tomllib.loads(files("genmetric.comparison").joinpath("methods.toml").read_text("utf-8"))
 
 #: All methods by key, in the order of tables. In case of a tie the first one is the best.
-METHODS = _read()
+METHODS = {key: Method(key, **entry) for key, entry in _ENTRIES.items()}
 
-#: Former keys.
-ALIASES = {
-    "uniform": "generative",
-    "cv": "generative-cv",
-    "standardised": "standardized",
-    "mkl": "regional-kernels",
-    "regression_cv": "regression-cv",
-    "kernel_regression": "kernel-regression",
-}
+#: Keys by former keys.
+ALIASES = {method.former: key for key, method in METHODS.items() if method.former}
 
 #: The question of a comparison: is the second metric better than the first?
 QUESTION: dict[Task, tuple[str, str]] = {
     "classification": ("standardized", "generative-cv"),
     "regression": ("standardized", "regression-cv"),
 }
-
-#: Keys of the methods that are compared by default if the targets are classes, or numbers.
-DEFAULT_METHODS, DEFAULT_REGRESSION_METHODS = (
-    tuple(m.key for m in METHODS.values() if m.default and task in m.tasks) for task in QUESTION
-)
 
 
 def find_methods(keys: Iterable[str] | None, task: Task | None = None) -> tuple[Method, ...]:
@@ -180,8 +166,8 @@ def find_methods(keys: Iterable[str] | None, task: Task | None = None) -> tuple[
     Parameters
     ----------
     keys : iterable of str or None
-        Keys of :data:`METHODS` or their former names, at least one; None is the default of the
-        task.
+        Keys of :data:`METHODS` or their former names, at least one; None is those that are
+        compared by default.
     task : {"classification", "regression"}, default=None
         Kind of target that the methods must be able to predict; None does not check it.
 
@@ -196,12 +182,12 @@ def find_methods(keys: Iterable[str] | None, task: Task | None = None) -> tuple[
     >>> [method.key for method in find_methods(["uniform", "lda"])]
     ['generative', 'lda']
     """
+    able = [key for key, method in METHODS.items() if task is None or task in method.tasks]
     if keys is None:
-        keys = DEFAULT_REGRESSION_METHODS if task == "regression" else DEFAULT_METHODS
+        keys = [key for key in able if METHODS[key].default]
     if isinstance(keys, str):
         raise TypeError(f"methods must be a sequence of keys; got the text {keys!r}.")
     listed = list(dict.fromkeys(ALIASES.get(key, key) for key in keys))
-    able = [key for key, method in METHODS.items() if task is None or task in method.tasks]
     wrong = [key for key in listed if key not in able]
     if wrong or not listed:
         what = "methods" if task is None else f"methods for {task}"
@@ -334,23 +320,13 @@ _SCORINGS = (
 #: All scorings by key.
 SCORINGS: dict[str, Scoring] = {scoring.key: scoring for scoring in _SCORINGS}
 
-#: What to use instead of scores with other names.
-SCORE_ADVICE = {
-    "accuracy": "Use error (100% minus accuracy).",
-    "balanced_accuracy": "Use balanced_error (100% minus balanced accuracy).",
-    "auc": "Did you mean roc_auc?",
-    "f1": "Did you mean f1_macro?",
-    "rmse": "Use mae (mean absolute error) or r2.",
-    "mse": "Use mae (mean absolute error) or r2.",
-}
 
-
-def find_scoring(scoring: str | Scoring, task: Task) -> Scoring:
-    """Look a scoring up by its key; a :class:`Scoring` must be for the task."""
-    found = SCORINGS.get(scoring) if isinstance(scoring, str) else scoring
-    if found is None or found.task != task:
-        able = [key for key, s in SCORINGS.items() if s.task == task]
-        hint = SCORE_ADVICE.get(str(scoring).lower()) or did_you_mean(str(scoring), able)
-        text = f"scoring for {task} must be one of {', '.join(able)}; got {scoring!r}. {hint}"
+def find_scoring(key: str, task: Task) -> Scoring:
+    """Look a scoring up by its key."""
+    able = [name for name, scoring in SCORINGS.items() if scoring.task == task]
+    if key not in able:
+        hint = did_you_mean(str(key), able)
+        hint = "Use error (100% minus accuracy)." if key == "accuracy" else hint
+        text = f"scoring for {task} must be one of {', '.join(able)}; got {key!r}. {hint}"
         raise ValueError(text.rstrip())
-    return found
+    return SCORINGS[key]

@@ -13,14 +13,14 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from genmetric._neighbors import N_NEIGHBORS, select_n_neighbors, vote_errors
+from genmetric._neighbors import select_n_neighbors
 from genmetric._text import import_optional
-from genmetric._typing import AnyArray, FloatArray, IntArray
+from genmetric._typing import AnyArray, FloatArray
 from genmetric.comparison.methods import METHODS, Method, Task
 
-#: Features from which on the local metrics of some samples of a stream are averaged. With fewer,
-#: single samples can dominate a subset, and all of them are cheap.
-MIN_FEATURES = 5
+#: Most samples of a stream whose local metrics are averaged, if there are as many features. With
+#: fewer features single samples can dominate a subset, and all of them are cheap.
+AVERAGE_SAMPLES, MIN_FEATURES = 100_000, 5
 
 
 def fit_method(
@@ -97,15 +97,6 @@ def selected_parameters(method: Method, model: Pipeline) -> dict[str, Any]:
     return {k: v.item() if hasattr(v, "item") else v for k, v in found.items() if v is not None}
 
 
-def error_by_neighbors(
-    model: Pipeline, y_train: IntArray, X: FloatArray, y: IntArray, n_classes: int
-) -> tuple[IntArray, FloatArray]:
-    """Compute the error on test samples for every number of neighbours that is selected from."""
-    ks = np.array([k for k in N_NEIGHBORS if k <= len(y_train)])
-    found = model[-1].kneighbors(model[:-1].transform(X), int(ks.max()), return_distance=False)
-    return ks, vote_errors(y_train[found], y, n_classes, ks)
-
-
 def regional_kernels(C: float = 10.0, random_state: int = 0) -> Any:
     """Create a classifier with the kernels of five regional metrics."""
     from genmetric.kernels import RegionalKernels, SimpleMKLClassifier
@@ -149,7 +140,6 @@ def fit_in_batches(
     *,
     task: Task = "classification",
     keep_samples: int = 20_000,
-    average_samples: int = 100_000,
     n_neighbors: int | None = None,
     standardize: bool | None = None,
     random_state: int = 0,
@@ -158,7 +148,8 @@ def fit_in_batches(
     """Fit a method in passes over batches, in bounded memory.
 
     The first pass scales the features and draws the samples that are kept as neighbours. Further
-    passes fit the metric by its `fit_batches`.
+    passes fit the metric by its `fit_batches`; with 5 features or more, the local metrics of at
+    most 100,000 samples are averaged.
 
     Parameters
     ----------
@@ -171,9 +162,6 @@ def fit_in_batches(
     keep_samples : int, default=20000
         Most samples that are kept as neighbours, drawn at random. More of them predict better and
         take more memory.
-    average_samples : int, default=100000
-        Most samples whose local metrics are averaged. More samples lower the standard error of the
-        metric and take longer. With fewer than 5 features all are averaged.
     n_neighbors : int, default=None
         Number of neighbours; selected by leave-one-out by default.
     standardize : bool, default=None
@@ -206,9 +194,9 @@ def fit_in_batches(
         )
     rng = np.random.default_rng(random_state)
     kept: tuple[AnyArray, ...] = ()
-    spread, n = StandardScaler(), 0
+    scale, n = StandardScaler(), 0
     for X, y in make_batches():
-        spread.partial_fit(X)
+        scale.partial_fit(X)
         n += len(X)
         # The rows with the smallest random numbers are a sample without replacement.
         part = (rng.random(len(X)), X, y)
@@ -217,14 +205,13 @@ def fit_in_batches(
         kept = tuple(array[first] for array in kept)
     if not kept:
         raise ValueError("make_batches must return at least one batch; got none.")
-    scale = spread
     if not (method.scale == "standardize" if standardize is None else standardize):
-        scale = StandardScaler(with_std=False).partial_fit(spread.mean_[None])
+        scale = StandardScaler(with_std=False).partial_fit(scale.mean_[None])
     steps: list[tuple[str, Any]] = [("scale", scale)]
     if method.metric:
         metric = _build(method.metric, task, random_state, {**method.batch_params, **settings})
-        if n > average_samples and kept[1].shape[1] >= MIN_FEATURES:
-            metric.set_params(max_samples=average_samples)
+        if n > AVERAGE_SAMPLES and kept[1].shape[1] >= MIN_FEATURES:
+            metric.set_params(max_samples=AVERAGE_SAMPLES)
 
         def scaled() -> Iterator[tuple[FloatArray, AnyArray]]:
             return ((scale.transform(X), y) for X, y in make_batches())

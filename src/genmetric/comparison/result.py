@@ -209,7 +209,7 @@ class Comparison:
     recommended: str = ""
     more_accurate: tuple[str, ...] = ()
     not_run: tuple[str, ...] = ()
-    error_by_k: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+    error_by_k: dict[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
     class_names: tuple[str, ...] = ()
     class_counts: IntArray = field(default_factory=nothing)
     feature_names: tuple[str, ...] = ()

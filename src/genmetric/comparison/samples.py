@@ -18,7 +18,7 @@ from sklearn.utils import resample
 from genmetric._text import did_you_mean, import_optional
 from genmetric._typing import AnyArray, FloatArray
 from genmetric._validation import as_numbers, check_class_labels, check_count, is_quantity
-from genmetric.comparison.methods import Scoring, Task, find_scoring
+from genmetric.comparison.methods import Task, find_scoring
 from genmetric.comparison.result import Comparison, take, value_text
 
 #: Fewest distinct values of a column that can be a group: fewer are categories.
@@ -161,7 +161,7 @@ def leave_out(found: Comparison, max_samples: int | None) -> None:
     found.X, found.y, found.rows = take(found.X, kept), y[kept], found.rows[kept]
 
 
-def choose_scoring(found: Comparison, scoring: str | Scoring | None) -> None:
+def choose_scoring(found: Comparison, scoring: str | None) -> None:
     """Set the score: by default the error rate, balanced if a class is rare, or R²."""
     if scoring is not None or found.task == "regression":
         found.scoring = find_scoring(scoring or "r2", found.task)
