@@ -161,7 +161,7 @@ def test_encodings():
     assert notes(mixed) == "the text mixes UTF-8 and cp1252 (--encoding)."
     assert read(b"a,y\n2,u\n1,\xe9")["y"].tolist() == ["u", "é"]
     assert read(latin, encoding="latin-1")["y"].tolist() == ["é", "u"]
-    with pytest.raises(TableError, match="There is no encoding 'klingon'"):
+    with pytest.raises(TableError, match=r"unknown encoding: klingon.* Try --encoding latin-1"):
         read(latin, encoding="klingon")
     with pytest.raises(TableError, match=r"can't decode .* Try --encoding latin-1"):
         read(latin, encoding="ascii")

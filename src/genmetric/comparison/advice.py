@@ -18,7 +18,11 @@ def advise(found: Comparison) -> None:
     ran = {r.key: r for r in found.ran}
     maps = [r for r in found.ran if r.has_map]
     found.baseline, found.challenger = _question(found)
-    found.footnote = _others(found)
+    if found.skipped:
+        found.footnote = f"Without a result: {', '.join(r.key for r in found.skipped)}. "
+    if found.not_run:
+        others = ", ".join(found.not_run)
+        found.footnote += f"Not compared by default: {others} (--add, or methods=)."
     if not maps:
         found.advice = "No metric has a result, so nothing can be recommended."
         return
@@ -98,16 +102,6 @@ def _gain(found: Comparison, gain: float, old: MethodResult, new: MethodResult) 
         before, now = (value_text(r.typical_error) for r in (old, new))
         return f"half of the predictions are off by less than {now}, instead of {before}"
     return f"the {found.scoring.label} is better than"
-
-
-def _others(found: Comparison) -> str:
-    """Name the methods that did not run."""
-    text = ""
-    if found.skipped:
-        text += f"Without a result: {', '.join(r.key for r in found.skipped)}. "
-    if found.not_run:
-        text += f"Not compared by default: {', '.join(found.not_run)} (--add, or methods=)."
-    return text
 
 
 def _named(result: MethodResult) -> str:

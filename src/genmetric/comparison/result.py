@@ -92,7 +92,14 @@ class MethodResult:
     @property
     def error(self) -> float:
         """Mean loss over the folds; NaN if the method was skipped."""
-        return float(np.mean(self.errors)) if len(self.errors) else nan
+        return nan if self.skipped else float(np.mean(self.errors))
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Mean time to fit and to predict; NaN if the method was skipped."""
+        if self.skipped:
+            return nan, nan
+        return float(np.mean(self.fit_seconds)), float(np.mean(self.predict_seconds))
 
     @property
     def typical_error(self) -> float:
@@ -103,17 +110,16 @@ class MethodResult:
         return float(np.median(np.abs(actual - predicted)))
 
     @property
-    def standard_error(self) -> float:
-        """Standard error of the mean, corrected for the training samples that folds share."""
-        n = len(self.errors)
-        share = 1 / max(n, 1) + self.test_share
-        return float(np.std(self.errors, ddof=1) * np.sqrt(share)) if n > 1 else nan
-
-    @property
     def margin(self) -> float:
-        """Half of the 95% confidence interval of the mean loss; NaN with fewer than two folds."""
+        """Half of the 95% confidence interval of the mean loss; NaN with fewer than two folds.
+
+        It is corrected for the training samples that folds share.
+        """
         n = len(self.errors)
-        return float(stats.t.ppf(0.975, n - 1)) * self.standard_error if n > 1 else nan
+        if n < 2:
+            return nan
+        spread = np.std(self.errors, ddof=1) * np.sqrt(1 / n + self.test_share)
+        return float(stats.t.ppf(0.975, n - 1) * spread)
 
 
 @dataclass(eq=False, repr=False)
@@ -335,17 +341,12 @@ class Comparison:
             "has_map" and "note".
         """
         pd = import_optional("pandas", "cli")
-        names = ["label", self.scoring.key, "margin", "fit_seconds", "predict_seconds"]
-        rows = {
-            r.key: [
-                *(r.name, self.scoring.score(r.error), r.margin),
-                *(nan if r.skipped else t.mean() for t in (r.fit_seconds, r.predict_seconds)),
-                *(r.has_map, r.note),
-            ]
+        rows = [
+            (r.key, r.name, self.scoring.score(r.error), r.margin, *r.seconds, r.has_map, r.note)
             for r in self.results
-        }
-        names += ["has_map", "note"]
-        return pd.DataFrame.from_dict(rows, orient="index", columns=names).rename_axis("method")
+        ]
+        names = ["method", "label", self.scoring.key, "margin", "fit_seconds", "predict_seconds"]
+        return pd.DataFrame(rows, columns=[*names, "has_map", "note"]).set_index("method")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values that JSON can represent; NaN becomes None.
@@ -432,8 +433,7 @@ def _cells(found: Comparison, result: MethodResult) -> list[str]:
     if result.skipped:
         return [name, f"skipped, {result.note}", *[""] * (len(_heads(found)) - 2)]
     units = [value_text(result.typical_error)] if found.task == "regression" else []
-    times = (duration(float(t.mean())) for t in (result.fit_seconds, result.predict_seconds))
-    return [name, found.score_text(result), *units, *times]
+    return [name, found.score_text(result), *units, *map(duration, result.seconds)]
 
 
 def value_text(value: float) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 
@@ -17,7 +17,7 @@ from genmetric._neighbors import nearest_neighbors
 from genmetric._text import import_optional
 from genmetric._typing import ArrayLike, FloatArray, IntArray
 from genmetric._validation import check_count
-from genmetric.inspection import linear_map, map_samples, metric_transformer
+from genmetric.inspection import linear_map, map_samples
 from genmetric.plot.palette import (
     MAX_LEGEND,
     QUIET,
@@ -430,8 +430,7 @@ class LocalMetricsDisplay:
         Parameters
         ----------
         estimator : object
-            A fitted :class:`genmetric.GenerativeMetric` of two features, or a pipeline of linear
-            steps that ends with one.
+            A fitted :class:`genmetric.GenerativeMetric` of two features.
         X : array-like of shape (n_samples, 2)
             Samples.
         y : array-like of shape (n_samples,)
@@ -446,33 +445,33 @@ class LocalMetricsDisplay:
         LocalMetricsDisplay
             The display, drawn.
         """
-        check_count(grid, "grid")
         rows = check_array(X, dtype=np.float64)
-        if rows.shape[1] != 2:
-            raise ValueError(
-                f"X must have 2 features, which span the plane; got {rows.shape[1]}. Fit the "
-                "estimator on two of them."
+        if not hasattr(estimator, "local_metrics") or rows.shape[1] != 2:
+            raise TypeError(
+                "A fitted GenerativeMetric and 2 features, which span the plane, are needed; got "
+                f"{type(estimator).__name__} and {rows.shape[1]} features."
             )
         low, high = np.quantile(rows, [0.03, 0.97], axis=0)
         span = np.where(high > low, high - low, 1.0)
         low, high = low - 0.06 * span, high + 0.06 * span
         step = (high - low) / max(1, grid - 1)
-        mesh = np.meshgrid(*(np.linspace(low[i], high[i], grid) for i in range(2)))
+        mesh = np.meshgrid(*np.linspace(low, high, grid).T)
         centres = np.column_stack([m.ravel() for m in mesh])
         # Far from all samples local metrics are extrapolations.
-        cells = np.round((rows - low) / step)
-        gaps = np.abs((centres - low)[:, None] / step - np.unique(cells, axis=0)).max(axis=2)
+        cells = np.unique(np.round((rows - low) / step), axis=0)
+        gaps = np.abs((centres - low)[:, None] / step - cells).max(axis=2)
         centres = centres[gaps.min(axis=1) < 0.75]
-        local, average = _local_metrics(estimator, centres, rows)
+        with catch_warnings(action="ignore"):  # a fit on a table has names, the centres have none
+            local = estimator.local_metrics(centres)
         classes, codes = np.unique(np.asarray(y), return_inverse=True)
         return cls(
             centres,
             metrics=local,
-            metric=average,
+            metric=estimator.metric_,
             rows=rows,
             classes=codes,
             class_names=classes.astype(str).tolist(),
-            feature_names=linear_map(estimator, X).feature_names_in,
+            feature_names=getattr(estimator, "feature_names_in_", ("x0", "x1")),
             spacing=(float(step[0]), float(step[1])),
         ).plot(ax=ax)
 
@@ -588,23 +587,3 @@ def _ellipses(metrics: FloatArray, spacing: FloatArray, n_corners: int = 40) -> 
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     outline = (circle * axes[:, None]) @ vectors.transpose(0, 2, 1)
     return np.asarray(outline * spacing)
-
-
-def _local_metrics(
-    estimator: Any, centres: FloatArray, rows: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return local metrics at the centres and the learned metric, in units of the input."""
-    transformer = metric_transformer(estimator)
-    last = transformer[-1] if isinstance(transformer, Pipeline) else transformer
-    if not hasattr(last, "local_metrics"):
-        raise TypeError(
-            f"{type(last).__name__} has no local metrics. Pass a fitted GenerativeMetric, or a "
-            "pipeline that ends with one."
-        )
-    before, factor = centres, np.eye(2)
-    if isinstance(transformer, Pipeline):
-        first = linear_map(transformer[:-1], rows)
-        before, factor = first.map_features(centres), first.matrix
-    local = np.asarray(last.local_metrics(before), float)
-    learned = np.asarray(last.metric_, float)
-    return factor.T @ local @ factor, factor.T @ learned @ factor

@@ -185,8 +185,7 @@ def _method_row(c: Comparison, result: MethodResult, shown: MethodResult | None)
     if result.skipped:
         return [Cell(name, "quiet"), None, None, None, Cell(f"skipped: {result.note}", "quiet")]
     mean, mark = float(c.scoring.score(result.error)), "best" if result is shown else ""
-    seconds = [float(s.mean()) for s in (result.fit_seconds, result.predict_seconds)]
-    times = [Cell(s, text=duration(s)) for s in seconds]
+    times = [Cell(seconds, text=duration(seconds)) for seconds in result.seconds]
     chosen = Counter(
         ", ".join(f"{name}={text(value)}" for name, value in parameters.items())
         for parameters in result.parameters

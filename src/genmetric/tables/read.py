@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 import json
@@ -232,12 +231,6 @@ class _Table:
             raise self.error(f"{what}. Check the name and the folder.")
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise TableError(f"The delimiter must be one character; got {self.delimiter!r}.")
-        if self.encoding is not None:
-            try:
-                codecs.lookup(self.encoding)
-            except LookupError:
-                advice = "Try cp1252 (--encoding)."
-                raise TableError(f"There is no encoding {self.encoding!r}. {advice}") from None
 
     def error(self, text: str) -> TableError:
         """Return an error that names the file."""
@@ -270,7 +263,7 @@ class _Table:
         except Exception as error:  # readers raise errors of every kind
             text = (str(error).splitlines() or [""])[0][:120]
             advice = "Re-create or re-download it."
-            if isinstance(error, UnicodeError):
+            if isinstance(error, UnicodeError) or "unknown encoding" in text:
                 advice = "Try --encoding latin-1 (or cp1252), or save the file as UTF-8."
             if "straddling" in text:
                 text = f"a line is longer than {BLOCK_BYTES >> 20} MB"
