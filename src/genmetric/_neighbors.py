@@ -161,8 +161,8 @@ def refuse_distant(z: FloatArray, farthest: float) -> None:
     far = float(np.abs(z).max(initial=0.0))
     if not far < farthest:
         raise ValueError(
-            f"A sample of X is {far:.1e} times the spread of the training samples away from them, "
-            "where float64 does not distinguish their distances. Check X for outliers."
+            f"A sample of X lies {far:.1e} spreads away from the training samples, too far for "
+            "float64 to tell distances apart. Check X for outliers."
         )
 
 

@@ -23,8 +23,6 @@ from genmetric._parallel import map_chunks, one_blas_thread, openmp_threads, row
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
     FLOATS,
-    N_JOBS,
-    RANDOM_STATE,
     Interval,
     ParameterRules,
     cast_finite,
@@ -225,9 +223,6 @@ class MetricKMeans(
         "interpolation": [Interval(float, 0, 1)],
         "init": ["k-means++", ArrayRule("an array of centres of shape (n_clusters, n_features)")],
         "n_init": [Interval(int, 1)],
-        "max_iter": [Interval(int, 1)],
-        "random_state": RANDOM_STATE,
-        "n_jobs": N_JOBS,
     }
 
     def __init__(

@@ -269,5 +269,5 @@ def test_invalid_input():
     for method in (model.predict, model.decision_function, model.predict_proba):
         with pytest.raises(TypeError, match="X is a masked array"):
             method(np.ma.masked_array(X, X > 7))
-        with pytest.raises(ValueError, match=r"is .* times the spread.*Check X for outliers"):
+        with pytest.raises(ValueError, match=r"lies .* spreads away.*Check X for outliers"):
             method(1e17 * X)

@@ -76,7 +76,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 @click.option("--debug", is_flag=True, help="Show the traceback of errors.")
 @click.pass_context
 def cli(ctx: click.Context, /, **_: bool) -> None:
-    """Learn distances from labelled tables, and test whether they help.
+    """Learn a distance metric from a labelled table, and test whether it helps.
 
     DATA is a table with a header and one row per sample, such as a CSV or Parquet file. Start with
     `genmetric compare DATA --target COLUMN`.

@@ -133,7 +133,7 @@ def _significant(values: Any, digits: int = 7) -> Any:
 @opt.file_options
 @opt.quiet
 def transform(model: Path, data: Path, output: Path | None, **options: Any) -> None:
-    """Write the rows of DATA in the space where the metric of MODEL is Euclidean distance.
+    """Write the rows of DATA as coordinates whose Euclidean distances are those of MODEL.
 
     Columns are found by name; other columns are ignored. The file is read in batches.
     """
@@ -248,7 +248,7 @@ def neighbors(
     and the columns with the largest shares of the squared distance, with the values of query and
     neighbour. A share can be negative: with correlated columns, differences in two of them can
     compensate each other. If both files are the same, each row is excluded from its own
-    neighbours. QUERIES can be -, the standard input. REFERENCE is read into memory.
+    neighbours. Use - to read QUERIES from standard input. REFERENCE is read into memory.
     """
     check_output(output, reference, queries, model, table=True)
     loaded = Model(model)

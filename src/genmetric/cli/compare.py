@@ -64,9 +64,9 @@ def compare(
     """Compare metrics on DATA by cross-validation: scores, times and a recommendation.
 
     Each method is fitted on the training rows of a fold and evaluated on the other rows. Its
-    parameters, such as the number of neighbours, are selected on the training rows only. Ctrl-C
-    stops the comparison and shows the folds that are done. The exit code is 1 if no distance has a
-    result.
+    parameters, such as the number of neighbours, are selected on the training rows only. Press
+    Ctrl-C to stop early; finished folds are still reported. The exit code is 1 if every distance
+    method failed or was skipped.
     """
     source = opt.data_source(data)
     if report is not None:

@@ -94,7 +94,7 @@ _reading_options = stacked(
     option("--sheet", "Name or number of an Excel sheet.", metavar="NAME"),
     option(
         "--na",
-        "Another text for a missing value, besides NA, ?, -, null and others. Can be repeated.",
+        "Additional marker for missing values, besides NA, ?, -, null and others. Can be repeated.",
         multiple=True,
         metavar="VALUE",
     ),

@@ -96,8 +96,8 @@ def compare_metrics(
     target : str, default=None
         Name of the column of the DataFrame `X` that holds the targets.
     task : {"classification", "regression"}, default=None
-        Whether the targets are classes or numbers. By default numbers with many distinct values
-        are a quantity, and everything else is classes; the result says which.
+        Whether the targets are classes or numbers. By default a target with many
+        distinct numbers is numeric, and any other target is classes; the result says which.
     methods : sequence of str, default=None
         Keys of :data:`genmetric.comparison.METHODS`. ``None`` is those whose `default` is set.
         Without the two methods of the question it is asked about the only learned metric, if there

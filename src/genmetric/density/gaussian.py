@@ -142,8 +142,8 @@ def covariance_rule(
         names = (np.arange(len(flat)) if classes is None else classes)[flat]
         some = f"({len(names)} of {len(flat)})" if len(names) > 10 else f"{names.tolist()}"
         warn_user(
-            f"Classes {some} have a single sample or no scatter and take the pooled within-class "
-            "covariance. Merge or drop small classes to avoid this.",
+            f"Classes {some} have a single sample or no scatter, so the pooled within-class "
+            "covariance is used for them. Merge or drop them to avoid this.",
         )
     stand_in = pooled
     if variance == 0:

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
-    RANDOM_STATE,
     HasMethods,
     Interval,
     ParameterRules,
@@ -371,9 +370,7 @@ class GaussianMixtureModel(GaussianDensityMixin, BaseEstimator):
         "pooling": [None, Interval(float, 0)],
         "reg_covar": [Interval(float, 0)],
         "n_init": [Interval(int, 1)],
-        "max_iter": [Interval(int, 1)],
         "tol": [Interval(float, 0)],
-        "random_state": RANDOM_STATE,
     }
 
     def __init__(

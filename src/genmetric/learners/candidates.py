@@ -68,7 +68,7 @@ def given_splits(
         given = [[np.asarray(part) for part in pair] for pair in cv]
         pairs = [[place[part[weight[part] > 0]] for part in pair] for pair in given]
     if not pairs:
-        raise ValueError("cv yields no splits. Use a splitter with at least one split.")
+        raise ValueError("cv yields no splits. Check n_splits and groups.")
     return [(np.sort(train), np.sort(test)) for train, test in pairs]
 
 

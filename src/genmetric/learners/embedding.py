@@ -89,8 +89,9 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
 
     By default L comes in closed form from a Gaussian model with one covariance within classes and
     one between classes. Its axes are those of linear discriminant analysis, weighted by how well
-    each separates pairs of one class from pairs of two. Two shrinkages and the weighting are
-    selected by the mAP@R of searches among held-out classes and among held-out samples.
+    each separates pairs from the same class from pairs from different classes. Two shrinkages and
+    the weighting are selected by the mAP@R of searches among held-out classes and among held-out
+    samples.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         `components_` after ``fit``, such as :class:`GenerativeMetric`,
         :class:`GenerativeMetricCV` or :class:`LMNN`. It is cloned.
     search_classes : {"any", "new", "training"}, default="any"
-        Classes that searches will be about: "training" for samples of the training classes, "new"
+        Which classes you will search: "training" for samples of the training classes, "new"
         for samples of classes without training samples, "any" for both. The default map is
         selected on held-out samples, on held-out classes, or on both: "any" selects the best map
         for held-out samples among those within 3 % of the best for held-out classes. If all

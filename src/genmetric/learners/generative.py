@@ -14,12 +14,12 @@ from sklearn.utils import check_random_state
 
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray
+from genmetric._validation import ArrayLike as ArrayLikeRule
 from genmetric._validation import (
-    N_JOBS,
-    RANDOM_STATE,
     InstanceOf,
     Interval,
     ParameterRules,
+    check_make_batches,
     check_n_components,
     check_parameters,
     check_priors,
@@ -29,7 +29,6 @@ from genmetric._validation import (
     warn_unscaled,
     warn_user,
 )
-from genmetric._validation import ArrayLike as ArrayLikeRule
 from genmetric.density import ClassModels, ClassStatistics, Coordinates, fit_gaussians
 from genmetric.density.gaussian import SHRINKAGE_RULES, Gaussians, Shrinkage, pooled_whitening
 from genmetric.density.models import GaussianModel, fit_models, gaussian_options
@@ -72,7 +71,7 @@ COMBINATIONS = {"uniform": None, "kde": KernelDensityWeights(), "gmm": GaussianM
 
 
 class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
-    r"""A Mahalanobis metric averaged from generative local metrics, in closed form.
+    r"""Mahalanobis metric for nearest neighbours, learned from class labels in closed form.
 
     At each training sample :math:`x_i` the class densities determine the local metric :math:`M_i`
     that removes the first-order bias of the nearest-neighbour error. The learned metric is the
@@ -92,9 +91,9 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         :class:`GaussianMixtureWeights` to set their options.
     shrinkage : None, "auto" or float, default="auto"
         Shrinkage s of each class covariance S towards the base, (1-s)·S + s·(trace S/D)·I. Larger
-        values make the classes rounder and the metric closer to the base. ``None`` is maximum
-        likelihood, as in the paper, and ``"auto"`` the shrinkage of Ledoit and Wolf, which is
-        larger with fewer samples. With ``base="pooled"`` classes with 2 to 9 samples share one
+        values make the classes rounder and the metric closer to the base. ``None`` uses maximum
+        likelihood, as in the paper; ``"auto"`` uses Ledoit-Wolf shrinkage, which is stronger with
+        fewer samples. With ``base="pooled"`` classes with 2 to 9 samples share one
         shrinkage if there are many of them. Eigenvalues below 1e-8 of the mean pooled variance are
         raised to that level, with a warning if there are many of them.
     base : {"identity", "pooled"}, default="identity"
@@ -108,8 +107,8 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         average; with equal trace they do not, and the error of nearest neighbours is lower
         on average over many datasets.
     class_model : estimator, default=None
-        Density of a class, cloned and fitted on each: :class:`GaussianModel` (the default, with
-        `shrinkage`; its own `covariance_estimator` replaces the shrinkage),
+        Model of a class density; a clone is fitted to each class: :class:`GaussianModel` (the
+        default, with `shrinkage`; its own `covariance_estimator` replaces the shrinkage),
         :class:`GaussianMixtureModel`, or any object with ``fit``, ``log_density``, ``gradient`` and
         ``curvature``. `shrinkage` is ignored if a model is given.
     interpolation : float, default=1.0
@@ -230,8 +229,6 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         "solver": ["auto", "dense", "resolvent"],
         "class_tol": [Interval(float, 0, 1)],
         "max_samples": [None, "auto", Interval(int, 1), Interval(float, 0, 1, closed="right")],
-        "n_jobs": N_JOBS,
-        "random_state": RANDOM_STATE,
     }
 
     metric_stderr_: float
@@ -491,11 +488,7 @@ class GenerativeMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         True
         """
         self._check_parameters("fit_batches")
-        if not callable(make_batches):
-            raise TypeError(
-                "make_batches must be a function that returns a new iterator of (X, y) each time; "
-                f"got {type(make_batches).__name__}. The batches are read more than once."
-            )
+        check_make_batches(make_batches)
         batches = partial(checked_batches, self, make_batches)
         stream = stream_of_batches(batches(reset=True), self.n_jobs)
 

@@ -183,12 +183,12 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     is computed with the plain hinge.
 
     **Memory.** Samples of other classes near a sample are found by matrix products over chunks of
-    samples and kept as an active set of pairs of at most 67 MB. The search is repeated after L
-    has moved, and at the end: the minimisation is complete if no violated triplet is outside the
-    set. With more pairs every evaluation searches, which takes longer but no more memory, and if
-    there are more than 32 times as many at the start, `fit` raises an error: classes that overlap
-    so much have nothing to learn from single impostors. A search takes n_samples² products of
-    vectors: minutes beyond 100,000 samples.
+    samples and kept as an active set of pairs of at most 67 MB. The search is repeated after L has
+    moved, and at the end: the minimisation is complete if no violated triplet is outside the set.
+    If there are more pairs, each evaluation repeats the search, which takes longer but no extra
+    memory. If there are more than 32 times as many at the start, `fit` raises an error: classes
+    overlap too much. A search computes n_samples² inner products, which takes minutes beyond
+    100,000 samples.
 
     References
     ----------

@@ -23,8 +23,6 @@ from genmetric._validation import (
     BOOLEAN,
     CALLABLE,
     FLOATS,
-    N_JOBS,
-    RANDOM_STATE,
     Interval,
     ParameterRules,
     cast_finite,
@@ -167,8 +165,6 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, MahalanobisMixin, Base
         "n_components": [None, Interval(int, 1)],
         "cv": [Interval(int, 2)],
         "preprocessor": [None, CALLABLE, ArrayRule()],
-        "random_state": RANDOM_STATE,
-        "n_jobs": N_JOBS,
     }
 
     def __init__(

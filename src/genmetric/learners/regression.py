@@ -387,7 +387,9 @@ class GenerativeRegressionMetric(LinearMapMixin, MahalanobisMixin, BaseEstimator
                 error.add_note(f"in batch {number} of make_batches()")
                 raise
         if not any(map(len, targets)):
-            raise ValueError("make_batches() returned no samples.")
+            raise ValueError(
+                "make_batches() returned no samples. It must return a new iterator each time."
+            )
         self._set_edges(np.concatenate(targets))
 
         def sliced() -> Iterator[tuple[Any, IntArray]]:

@@ -180,7 +180,9 @@ def stream_of_batches(
             part = ClassStream.of(x, labels, coordinates=start, n_jobs=n_jobs)
             stream = part if stream is None else stream.merge(part)
     if stream is None:
-        raise ValueError("make_batches() returned no samples.")
+        raise ValueError(
+            "make_batches() returned no samples. It must return a new iterator each time."
+        )
     return stream
 
 

@@ -86,7 +86,6 @@ class KernelDensityWeights(BaseEstimator):
 
     _parameter_rules: ClassVar[ParameterRules] = {
         "bandwidth": [None, Interval(float, 0, closed="neither")],
-        "max_iter": [Interval(int, 1)],
     }
 
     def __init__(self, *, bandwidth: float | None = None, max_iter: int = 20) -> None:
@@ -187,7 +186,6 @@ class GaussianMixtureWeights(BaseEstimator):
 
     _parameter_rules: ClassVar[ParameterRules] = {
         "validation_fraction": [Interval(float, 0, 1, closed="neither")],
-        "max_iter": [Interval(int, 1)],
     }
 
     def __init__(self, *, validation_fraction: float = 0.2, max_iter: int = 20) -> None:

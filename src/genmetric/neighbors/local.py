@@ -73,9 +73,9 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         larger values make the classes rounder. Eigenvalues below 1e-8 of the mean pooled variance
         are raised to that level, for ``None`` too.
     class_model : estimator, default=None
-        Density of a class, cloned and fitted on each, as in :class:`~genmetric.GenerativeMetric`;
-        ``None`` is one Gaussian with this `shrinkage`. ``GaussianModel(covariance_estimator=...)``
-        takes a covariance estimator of scikit-learn.
+        Model of a class density, as in :class:`~genmetric.GenerativeMetric`; a clone is fitted to
+        each. ``None`` is one Gaussian with this `shrinkage`.
+        ``GaussianModel(covariance_estimator=...)`` takes a covariance estimator of scikit-learn.
     priors : array-like of shape (n_classes,), default=None
         Class priors, in the order of `classes_`; a class with a larger prior has more influence on
         the local metrics. ``None`` is equal priors, as in the paper. With two classes they have no

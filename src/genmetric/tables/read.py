@@ -267,7 +267,7 @@ class _Table:
                 advice = "Try --encoding latin-1 (or cp1252), or save the file as UTF-8."
             if "straddling" in text:
                 text = f"a line is longer than {BLOCK_BYTES >> 20} MB"
-                advice = "Is a quote not closed, or the delimiter another one (--delimiter)?"
+                advice = "Check for an unclosed quote, or set the delimiter with --delimiter."
             raise self.error(f"corrupted {kind} file ({text}). {advice}") from error
         if n_rows == 0:
             raise self.error("the file has a header but no data rows.")
