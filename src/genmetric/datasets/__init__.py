@@ -10,16 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from genmetric._text import did_you_mean, import_optional
+from genmetric._text import import_optional
 from genmetric.datasets.images import deskew
 from genmetric.datasets.normal import NormalClasses
-from genmetric.datasets.sources import (
-    CATALOGUE,
-    DatasetRecord,
-    data_directory,
-    find_source,
-    read_samples,
-)
+from genmetric.datasets.sources import CATALOGUE, DatasetRecord, find_dataset, read_samples
 
 
 def list_datasets() -> list[str]:
@@ -101,10 +95,7 @@ def load_dataset(
     >>> vehicle.data.shape, [str(name) for name in vehicle.target_names]
     ((846, 18), ['bus', 'opel', 'saab', 'van'])
     """
-    record = _record(name)
-    X, y, names, source = read_samples(
-        record, data_directory(data_dir), download=download_if_missing
-    )
+    X, y, names, source = read_samples(name, data_dir, download=download_if_missing)
     data: Any = X
     target: Any = y
     frame = None
@@ -114,6 +105,7 @@ def load_dataset(
         frame = pd.concat([data, target], axis=1)
     if return_X_y:
         return data, target
+    record = CATALOGUE[name]
     return Bunch(
         data=data,
         target=target,
@@ -124,39 +116,6 @@ def load_dataset(
         source=source,
         DESCR=record.description,
     )
-
-
-def find_dataset(name: str, *, data_dir: str | os.PathLike[str] | None = None) -> str | None:
-    """Find the source of a dataset on this machine, without reading it.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`list_datasets`.
-    data_dir : path-like, default=None
-        As in :func:`load_dataset`.
-
-    Returns
-    -------
-    str or None
-        Description of the source; None if the dataset has to be downloaded from OpenML.
-
-    Examples
-    --------
-    >>> from genmetric.datasets import find_dataset
-    >>> find_dataset("iris")
-    'scikit-learn'
-    """
-    return find_source(_record(name), data_directory(data_dir))
-
-
-def _record(name: str) -> DatasetRecord:
-    """Return the record of a dataset; raise for an unknown name."""
-    if name not in CATALOGUE:
-        raise ValueError(
-            f"name must be one of {list_datasets()}; got {name!r}. {did_you_mean(name, CATALOGUE)}"
-        )
-    return CATALOGUE[name]
 
 
 def _loader(name: str) -> Callable[..., Any]:
