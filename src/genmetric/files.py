@@ -19,9 +19,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from genmetric._text import import_optional, readable_bytes
-from genmetric._typing import AnyArray
 
-__all__ = ["TRUSTED_TYPES", "ModelFileError", "export_map", "load", "save"]
+__all__ = ["TRUSTED_TYPES", "ModelFileError", "load", "save"]
 
 _TRUSTED = {
     "cluster": "MetricKMeans",
@@ -104,6 +103,8 @@ def save(
     ------
     TypeError
         If the estimator contains something that a model file cannot hold, such as a function.
+    ModelFileError
+        If :func:`load` would refuse the file, such as one with a very large set.
 
     Examples
     --------
@@ -128,10 +129,7 @@ def save(
     facts = {"genmetric": version("genmetric"), "metadata": metadata or {}}
     with zipfile.ZipFile(content, "a") as archive:
         archive.writestr(_METADATA, json.dumps(facts))
-    try:
-        _check_archive(content, sys.maxsize)
-    except ModelFileError as error:
-        raise TypeError(f"The estimator cannot be saved: {error}") from error
+    _check_archive(content, sys.maxsize)
     if hasattr(path, "write"):
         path.write(content.getvalue())
     else:
@@ -250,19 +248,20 @@ def _described(value: Any, sizes: dict[str, int], known: dict[Any, Any]) -> int:
     return total
 
 
-def _objects(root: Any) -> Iterator[Any]:
-    """Yield an object and what it contains, each once, however often it is referred to."""
+def _objects(root: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield an object and what it contains, each once, with its attributes."""
     waiting, seen = [root], {id(root)}
     while waiting:
         found = waiting.pop()
-        yield found
-        inside: Any = ()
+        state = {} if isinstance(found, type) else getattr(found, "__dict__", {})
+        yield found, state
+        inside: Any = state.values()
         if isinstance(found, list | tuple | set):
             inside = found
+        elif isinstance(found, dict):
+            inside = found.values()
         elif isinstance(found, np.ndarray) and found.dtype == object:
             inside = found.ravel().tolist()
-        elif not isinstance(found, type):
-            inside = (found if isinstance(found, dict) else getattr(found, "__dict__", {})).values()
         for item in inside:
             if not isinstance(item, str | int | float | bool | None) and id(item) not in seen:
                 seen.add(id(item))
@@ -273,55 +272,52 @@ def _check_objects(root: Any) -> None:
     """Raise on loaded objects that would run code or answer wrongly when they are used."""
     if not hasattr(root, "get_params") or isinstance(root, type):
         raise ModelFileError(f"expected an estimator; got {type(root).__name__}.")
-    for found in _objects(root):
-        kind, state = type(found), {} if isinstance(found, type) else getattr(found, "__dict__", {})
+    for found, state in _objects(root):
+        kind = type(found)
         if isinstance(found, np.ndarray) and max(found.shape, default=0) > found.nbytes + 1000:
             raise ModelFileError(f"it has an array of shape {found.shape} without values.")
-        for name in state:
-            # joblib.Memory unpickles what its folder holds. What replaces a method or a part of
-            # scikit-learn's HTML is shown in a notebook.
-            replaces = hasattr(getattr(kind, name, None), "__get__")
-            html = (
-                not name.isidentifier()
+        for name, value in state.items():
+            # What replaces a method or a part of scikit-learn's HTML is shown in a notebook.
+            # joblib.Memory unpickles what its folder holds.
+            if (
+                hasattr(getattr(kind, name, None), "__get__")
+                or not name.isidentifier()
                 or "doc_link" in name
                 or name.startswith(("_repr", "_sk_", "__"))
-            )
-            if replaces or html or (name == "memory" and state[name] is not None):
+                or (name == "memory" and value is not None)
+            ):
                 raise ModelFileError(f"{kind.__name__} sets {name!r}, which a model may not do.")
         if "n_jobs" in state:
             state["n_jobs"] = None
-        _check_shapes(kind.__name__, state)
+        for name in ("components_", "metric_", "coef_", "_fit_X"):
+            if "n_features_in_" in state and not _fits(name, state):
+                raise ModelFileError(
+                    f"{name} of {kind.__name__} does not fit its features or classes."
+                )
 
 
-def _check_shapes(name: str, state: dict[str, Any]) -> None:
-    """Raise if the arrays of an estimator do not fit its features or its classes."""
-    n_features, classes = state.get("n_features_in_"), state.get("classes_")
-    for key in ("components_", "metric_", "coef_", "_fit_X"):
-        array = state.get(key)
-        if array is None or n_features is None:
-            continue
-        fits = array.shape[-1:] == (n_features,) and bool(np.isfinite(array).all())
-        if key == "metric_":
-            scale = np.abs(array).max(initial=np.finfo(float).tiny)
-            fits = fits and array.ndim == 2 and np.allclose(array / scale, array.T / scale)
-        elif key == "coef_" and array.ndim == 2 and isinstance(classes, np.ndarray):
-            fits = fits and len(array) == (1 if len(classes) == 2 else len(classes))
-        if not fits:
-            raise ModelFileError(f"{key} of {name} does not fit its features or classes.")
+def _fits(name: str, state: dict[str, Any]) -> bool:
+    """Return whether an array of an estimator fits its features and its classes."""
+    array, classes = state.get(name), state.get("classes_")
+    if array is None:
+        return True
+    if array.shape[-1:] != (state["n_features_in_"],) or not np.isfinite(array).all():
+        return False
+    if name == "metric_":
+        return np.allclose(array, array.T, atol=1e-8 * np.abs(array).max())
+    if name == "coef_" and array.ndim == 2 and isinstance(classes, np.ndarray):
+        return len(array) == (1 if len(classes) == 2 else len(classes))
+    return True
 
 
 def _portable(estimator: Any) -> Any:
-    """Return the estimator, or a copy without search trees and without `memory`."""
-    changed = ("_tree", "memory")
-    states = [getattr(found, "__dict__", {}) for found in _objects(estimator)]
-    if all(state.get(name) is None for state in states for name in changed):
-        return estimator
+    """Return a copy of an estimator without search trees and without `memory`."""
     estimator = deepcopy(estimator)
-    for found in _objects(estimator):
-        if getattr(found, "memory", None) is not None:
-            found.memory = None
-        if getattr(found, "_tree", None) is not None:
-            found._tree, found._fit_method, found.algorithm = None, "brute", "brute"
+    for _, state in _objects(estimator):
+        if state.get("memory") is not None:
+            state["memory"] = None
+        if state.get("_tree") is not None:
+            state |= {"_tree": None, "_fit_method": "brute", "algorithm": "brute"}
     return estimator
 
 
@@ -355,81 +351,3 @@ def write_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def export_map(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write the linear map of a fitted estimator to a .npy or .safetensors file.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A fitted metric, an :class:`~genmetric.EmbeddingAdapter`, or a pipeline of linear steps that
-        ends in a metric.
-    path : str or path-like
-        The file. Its extension selects the format:
-
-        - ``.npy``: the matrix W of the map z = W x, of shape (n_components, n_features). Maps with
-          an offset or with scaling to unit length are refused.
-        - ``.safetensors`` (``pip install "genmetric[torch]"``): the tensors "weight" and, if the
-          map has an offset, "bias", which are the names of :class:`torch.nn.Linear`. The metadata
-          "normalize" is "true" if inputs and outputs have to be scaled to unit length.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from genmetric import GenerativeMetric
-    >>> from genmetric.files import export_map
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> metric = GenerativeMetric().fit(X, y)
-    >>> path = getfixture("tmp_path") / "map.npy"
-    >>> export_map(metric, path)
-    >>> bool(np.array_equal(X @ np.load(path).T, metric.transform(X)))
-    True
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in (".npy", ".safetensors"):
-        raise ValueError(
-            f"path must end in .npy or .safetensors; got {os.fspath(path)!r}. Use genmetric.save "
-            "to write the whole estimator."
-        )
-    weight, bias, normalize = _affine_map(estimator)
-    if suffix == ".npy" and (bias is not None or normalize):
-        raise ValueError(
-            f"A .npy file holds one matrix, but the map of {type(estimator).__name__} also has an "
-            "offset or scales vectors to unit length. Use a path that ends in .safetensors."
-        )
-    if suffix == ".npy":
-        buffer = io.BytesIO()
-        np.save(buffer, weight, allow_pickle=False)
-        content = buffer.getvalue()
-    else:
-        tensors = {"weight": weight} if bias is None else {"weight": weight, "bias": bias}
-        tensors = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
-        metadata = {"format": "pt", "normalize": "true" if normalize else "false"}
-        content = import_optional("safetensors.numpy", "torch").save(tensors, metadata=metadata)
-    with write_atomically(path) as file:
-        file.write(content)
-
-
-def _affine_map(estimator: Any) -> tuple[AnyArray, AnyArray | None, bool]:
-    """Return matrix, offset or None, and whether vectors are scaled to unit length."""
-    # Imported here, so that importing this module does not import scikit-learn.
-    from sklearn.utils.validation import check_is_fitted
-
-    from genmetric.inspection import linear_map
-    from genmetric.learners import EmbeddingAdapter, LinearMapMixin
-
-    check_is_fitted(estimator)
-    if isinstance(estimator, EmbeddingAdapter):
-        return estimator.components_, estimator.bias_, bool(estimator.normalize)
-    if isinstance(estimator, LinearMapMixin):
-        return estimator.components_, None, False
-    found = linear_map(estimator)
-    if found.preprocessing:
-        steps = ", ".join(type(step).__name__ for step in found.preprocessing)
-        raise ValueError(
-            f"{type(estimator).__name__} has steps that are not linear ({steps}). Export the "
-            "metric, its last step, and apply these steps before it, or use genmetric.save."
-        )
-    return found.matrix, found.offset if np.any(found.offset != 0) else None, False
