@@ -178,6 +178,9 @@ def test_folds_take_over_the_decisions(mixed):
         (["-5 °C", "3.1°C"], [-5, 3.1]),
         (["1 year", "2 Years", "3 years"], [1, 2, 3]),
         (["90 mg/dL", "88.5 mg/dL"], [90, 88.5]),
+        (["88.0 °C", "90 °C", "91 °C", "92.5 °C", "70"], [88, 90, 91, 92.5, 70]),
+        (["1,384 kg", "998 kg", "1,040 kg", "877 kg", "1,500"], [1384, 998, 1040, 877, 1500]),
+        (["€ 960", "€ 1.651", "€ 12.100"], [960, 1651, 12100]),
         (["<0.5", "3", "4", "5.5", ">90"], [0.5, 3, 4, 5.5, 90]),
         (["1h 30min", "45min", "2 h"], [5400, 2700, 7200]),
         (["26:05:00", "00:30:10"], [93900, 1810]),
@@ -234,17 +237,67 @@ def test_two_numbers_in_one_cell():
 
 
 def test_separators_are_decided_by_the_whole_table():
-    table = pd.DataFrame({"a": ["988", "2,848"] * 6, "b": [f"{i},5" for i in range(12)]})
+    table = pd.DataFrame({"a": ["9", "2,848"] * 6, "b": [f"{i},5" for i in range(12)]})
     encoder = TableEncoder().fit(table)
-    assert encoder.transform(table)[:2].tolist() == [[988, 0.5], [2.848, 1.5]]
-    assert encoder.notes_ == []
+    assert encoder.transform(table)[:2].tolist() == [[9, 0.5], [2.848, 1.5]]
+    assert encoder.notes_ == [
+        (
+            "column 'a': '2,848' is read as 2.848; with the decimal separator '.' it is 2848 "
+            "(--thousands , or --decimal , decides)."
+        )
+    ]
     points = table.assign(a=["988", "2.848"] * 6)
     assert TableEncoder().fit_transform(points)[1].tolist() == [2848, 1.5]
     encoder, _ = fit(["988", "2,848"])
     assert encoder.notes_ == [
-        "column 'c': '2,848' is read as 2848; with the decimal separator ',' it is 2.848."
+        (
+            "column 'c': '2,848' is read as 2848; with the decimal separator ',' it is 2.848 "
+            "(--thousands , or --decimal , decides)."
+        )
     ]
     assert numbers_of(["988", "2,848"], decimal=",") == [988, 2.848]
+
+
+def test_thousands_next_to_decimal_commas():
+    """The magnitude decides: no column has both 960 and 1.651. Options decide doubts alone."""
+    prices = ["€ 960", "€ 1,651", "€ 450", "€ 12,100"]
+    table = pd.DataFrame({"price": prices * 3, "size": ["3,5", "12,25", "1,125", "7"] * 3})
+    encoder = TableEncoder().fit(table)
+    Z = encoder.transform(table)
+    assert Z[:4].tolist() == [[960, 3.5], [1651, 12.25], [450, 1.125], [12100, 7]]
+    assert len(encoder.notes_) == 1
+    assert "'€ 1,651' is read as 1651; with the decimal separator ','" in encoder.notes_[0]
+    encoder = TableEncoder(thousands=",").fit(table)
+    assert (encoder.transform(table) == Z).all()
+    assert encoder.notes_ == []
+    decimals = TableEncoder(decimal=",").fit_transform(table)
+    assert decimals[:4].tolist() == [[960, 3.5], [1.651, 12.25], [450, 1.125], [12.1, 7]]
+    # One cell that an option cannot read does not overrule it.
+    encoder, _ = fit(["1,651", "960", "2,300", "3,5", "4,100", "5,200", "6,300"], thousands=",")
+    assert "'3,5' is not a number" in encoder.notes_[0]
+
+
+def test_new_cells_without_the_unit():
+    frame = pd.DataFrame({"t": ["88.0 °C", "90 °C"] * 9, "w": ["1,384 kg", "998 kg"] * 9})
+    new = pd.DataFrame({"t": ["70", "71.5 °C"], "w": ["1500", "1,500"]})
+    for options in ({}, {"as_number": ["t", "w"]}):
+        encoder = TableEncoder(**options).fit(frame)
+        assert encoder.transform(new).tolist() == [[70, 1500], [71.5, 1500]]
+    encoder, _ = fit(["57%", "3%", "4%"])
+    with pytest.warns(UserWarning, match="'0.5' is not a number"):
+        encoder.transform(pd.DataFrame({"c": ["0.5", "3%"], "n": 0.0}))
+
+
+def test_new_dates_and_answers():
+    frame = pd.DataFrame(
+        {"d": ["03.02.2025", "04.02.2025"] * 9, "s": ["low", "medium", "high"] * 6}
+    )
+    encoder = TableEncoder().fit(frame)
+    new = pd.DataFrame({"d": ["2025-02-03", "03/02/2025"], "s": ["low", "extreme"]})
+    with pytest.warns(UserWarning, match="'extreme' is not one of low, medium, high") as caught:
+        Z = encoder.transform(new)
+    assert (Z[0] == encoder.transform(frame)[0]).all()
+    assert "'03/02/2025' is not a date in a format of the column;" in str(caught[0].message)
 
 
 def test_separators_that_are_given_are_kept():
@@ -383,7 +436,7 @@ def test_new_cells_that_cannot_be_read():
     assert len(caught) == 1
     for words in (
         "row 0, column 'a': 'x1' is not a number (2 cells, also 'y2'); treated as missing.",
-        "'soon' is not a date (3 cells); treated as missing.",
+        "'soon' is not a date in a format of the column (3 cells); treated as missing.",
         "'perhaps' is not true or false (3 cells); treated as missing.",
     ):
         assert words in str(caught[0].message)

@@ -21,6 +21,7 @@ from genmetric.tables.numbers import (
     PARSERS,
     PLAIN,
     NumberFormat,
+    are_thousands,
     choose_format,
     count_units,
     is_limit,
@@ -152,7 +153,8 @@ def is_missing(cells: Any) -> AnyArray:
 def read_texts(texts: list[str], how: dict[str, Any]) -> FloatArray:
     """Return the numbers of texts, of shape (n_texts, n_numbers); NaN where they cannot be read."""
     if how["kind"] == "date":
-        return date_features(parse_moments(texts, how["dates"] or ["ISO8601"]), how["parts"])
+        formats = [*how["dates"], *["ISO8601"] * ("days" in how["parts"])]
+        return date_features(parse_moments(texts, formats), how["parts"])
     length = how.get("length", 1)
     if "words" in how:
         values: list[Any] = [how["words"].get(text.lower(), np.nan) for text in texts]
@@ -219,8 +221,11 @@ def rarest(n_rows: int) -> int:
 def say_unreadable(cells: Any, bad: AnyArray, how: dict[str, Any]) -> str:
     """Say that cells, which `bad` marks, are not what they should be, and show some."""
     limit = "" if isinstance(cells, Words) else f" below {LARGEST_NUMBER:g}"
-    expected = {"date": "a date", "boolean": "true or false", "category": "a known category"}
+    expected = {"boolean": "true or false", "category": "a known category"}
+    expected["date"] = "a date in a format of the column"
     expected["vector"] = f"{how.get('length')} numbers"
+    if "words" in how:
+        expected["ordered"] = f"one of {', '.join(how['words'])}"
     texts = [cell_text(cells, row)[:40] for row in np.flatnonzero(bad).tolist()]
     first, *others = dict.fromkeys(texts)
     text = f"{first!r} is not {expected.get(how['kind'], f'a number{limit}')}"
@@ -241,8 +246,8 @@ def _left_out(reason: str) -> dict[str, Any]:
 class Decider:
     """Decides what columns are, and collects notes for the user.
 
-    `decimal` and `thousands` are separators that the caller settled, `label` names the place of a
-    row, such as "line 57", and `table_decimal` settles columns in doubt.
+    `decimal` and `thousands` are separators that the caller settled for columns in doubt, `label`
+    names the place of a row, such as "line 57", and `table_decimal` is what other columns use.
     """
 
     decimal: str | None
@@ -329,16 +334,15 @@ class Decider:
 
     def _number(self, counts: Counter[str]) -> tuple[dict[str, Any], list[str]]:
         """Return how texts are read as numbers, and what is to be said about it."""
-        format_, n_read, other = choose_format(counts, self.decimal, self.thousands)
-        if other is not None and self.table_decimal is not None:
-            again = choose_format(counts, self.table_decimal, self.thousands)
-            format_, other = (again[0], None) if again[1] == n_read else (format_, other)
+        format_, other = self._format(counts)
         notes = []
-        if other is not None and self.decimal is None and self.thousands is None:
-            text = next(t for t in counts if format_.parse(t) != other.parse(t))
+        if other is not None:
+            pairs = ((text, format_.parse(text), other.parse(text)) for text in counts)
+            text, value, other_value = next(p for p in pairs if abs(p[1] - p[2]) > 0)
+            sign = min(format_, other, key=lambda f: f.thousands).decimal
             notes.append(
-                f"{text!r} is read as {format_.parse(text):g}; with the decimal separator "
-                f"{other.decimal!r} it is {other.parse(text):g}."
+                f"{text!r} is read as {value:g}; with the decimal separator {other.decimal!r} "
+                f"it is {other_value:g} (--thousands {sign} or --decimal {sign} decides)."
             )
         limits = [text for text in counts if is_limit(text)]
         if limits:
@@ -346,6 +350,27 @@ class Decider:
             shown = f"{limits[0]!r} is read as {format_.parse(limits[0]):g}"
             notes.append(f"{shown}, like all limits (cells: {n_limits}).")
         return {"kind": "number", "format": asdict(format_)}, notes
+
+    def _format(self, counts: Counter[str]) -> tuple[NumberFormat, NumberFormat | None]:
+        """Return the number format of a column, and another one if there is a doubt."""
+        format_, _, other = choose_format(counts)
+        if self.decimal is not None or self.thousands is not None:
+            given = choose_format(counts, self.decimal, self.thousands)[0]
+            differ = [text for text in counts if given.parse(text) != format_.parse(text)]
+            n_given, n_own = (
+                sum(counts[text] for text in differ if not math.isnan(f.parse(text)))
+                for f in (given, format_)
+            )
+            # "3,5" has no thousands separator, even if other columns have commas as one.
+            if n_given >= NUMBER_FRACTION * n_own:
+                return given, None
+        if other is not None:
+            low, high = sorted((format_, other), key=lambda f: f.thousands)
+            if not low.thousands and are_thousands(counts, low, high):
+                return high, low
+            if self.table_decimal == other.decimal:
+                return other, format_
+        return format_, other
 
     def _readings(
         self, counts: Counter[str], number: dict[str, Any], doubts: list[str]

@@ -53,7 +53,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     as_category, as_number : sequence of str, default=()
         Columns to read as categories or as numbers, whatever they look like.
     decimal, thousands : str, default=None
-        Separators of numbers that are written as text. None decides by the cells.
+        Separators of numbers that are written as text, for columns where the cells leave a doubt:
+        "2,848" is 2848 or 2.848. None decides by the cells.
     na_values : sequence of str, default=()
         Texts that stand for a missing value, in addition to the usual ones (an empty cell, NA, ?,
         -, null, unknown and others). "-999" also stands for the number -999.

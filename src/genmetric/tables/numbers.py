@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -55,7 +55,10 @@ _OPEN_RANGE = re.compile(
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How the numbers of a column are written; 57% (unit "%") is read as 0.57."""
+    """How the numbers of a column are written; 57% (unit "%") is read as 0.57.
+
+    Cells may be without the unit, except for %: there 0.57 would be in doubt.
+    """
 
     decimal: str = "."
     thousands: str = ""
@@ -69,7 +72,8 @@ class NumberFormat:
         if cell is None or bool(cell["open"]) != bool(cell["close"]):
             return math.nan
         digits = cell["digits"].replace("’", "'")
-        same_unit = _same_unit(cell["unit"] or "") == _same_unit(self.unit)
+        unit = cell["unit"] or ("" if self.unit == "%" else self.unit)
+        same_unit = _same_unit(unit) == _same_unit(self.unit)
         if not same_unit or _digits(self.decimal, self.thousands).fullmatch(digits) is None:
             return math.nan
         for separator in _SPACES if self.thousands == " " else self.thousands:
@@ -163,6 +167,16 @@ def choose_format(
         if (read == is_read[best]).all() and (numbers != values[best])[read].any()
     ]
     return known[best], int(n_read[best]), doubt[0] if doubt else None
+
+
+def are_thousands(texts: Iterable[str], decimals: NumberFormat, thousands: NumberFormat) -> bool:
+    """Return whether cells that may be decimals or thousands are thousands by their magnitude.
+
+    Cells without a separator are mostly 100 or more, and the others as decimals mostly less.
+    """
+    low, high = np.abs([(decimals.parse(text), thousands.parse(text)) for text in texts]).T
+    plain, separated = low[low == high], low[low < high]
+    return bool(len(plain) and np.median(plain) >= 100 and np.median(separated) < 100)
 
 
 def parse_pair(text: str) -> tuple[float, float]:
