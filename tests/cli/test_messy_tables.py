@@ -92,11 +92,27 @@ def test_strict_names_the_reasons(genmetric, tmp_path):
         assert done.err.count("\n") == 1
         assert "--strict refuses the table: column 'PassengerId' is left out (a row" in done.err
         assert "column 'Age' has 5 missing values" in done.err
+        plan = genmetric(*words, "-t", "Survived", "--strict", "--dry-run")
+        assert (plan.code, plan.err) == (2, done.err)
+        assert "columns: 6 used, 3 left out" in plan.out
     assert not model.exists()
     clean = write_csv(tmp_path, {"a": SIGNAL, "b": NOISE, "c": [5] * N, "y": CLASSES})
     words = ["fit", clean, "-t", "y", "-m", "uniform", "-o", model, "--strict"]
     assert genmetric(*words).code == 2
     assert genmetric(*words, "--drop", "c").code == 0
+
+
+def test_strict_stops_at_separators_in_doubt(genmetric, tmp_path):
+    cells = {"a": ["€ 960", "€ 1,651"] * (N // 2), "b": ["3,5", "12,25", "7"] * (N // 3)}
+    path = write_csv(tmp_path, cells | {"y": CLASSES})
+    words = ["compare", path, "-t", "y", "--strict", "--dry-run"]
+    done = genmetric(*words)
+    assert done.code == 2
+    assert "'€ 1,651' is read as 1651" in done.err
+    assert "--thousands , or --decimal , decides" in done.err
+    done = genmetric(*words, "--thousands", ",")
+    assert (done.code, done.err) == (0, "")
+    assert "a (€ 960 is read as 960), b (3,5 is read as 3.5)" in done.out
 
 
 def test_decisions_can_be_changed(genmetric, tmp_path):

@@ -236,9 +236,15 @@ def show_columns(encoder: Any, notes: Sequence[str], options: dict[str, Any]) ->
     lines = [notes[0], *encoder.summary().splitlines(), *encoder.notes_, *notes[1:]]
     if options["dry_run"]:
         say("\n".join(lines))
+    if options["strict"]:
+        _refuse_guesses(encoder, notes)
+    if options["dry_run"]:
         raise click.exceptions.Exit(0)
-    if not options["strict"]:
-        return lines
+    return lines
+
+
+def _refuse_guesses(encoder: Any, notes: Sequence[str]) -> None:
+    """Raise if a column or cell is left out, imputed or guessed."""
     problems = []
     for c in encoder.columns_:
         if not c["asked"] and c["kind"] == "left out":
@@ -248,6 +254,5 @@ def show_columns(encoder: Any, notes: Sequence[str], options: dict[str, Any]) ->
     problems += [text.rstrip(".") for text in (*encoder.notes_, *notes[1:])]
     if problems:
         few = "; ".join(problems[:10]) + ("; ..." if len(problems) > 10 else "")
-        advice = "Use --drop, --as-number or --as-category."
+        advice = "Use --drop, --as-number or --as-category; --thousands, --decimal or --na."
         raise TableError(f"--strict refuses the table: {few}. {advice}")
-    return lines
