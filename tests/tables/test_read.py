@@ -334,7 +334,7 @@ def test_batches_are_the_table(tmp_path, kind):
         ('{"a": ' + "9" * 10_000 + "}", "line 1 is not a JSON object"),
         ("".join(f'{{"k{i}": 1}}\n' for i in range(9000)), "9000 different keys in 9000 objects"),
         ("a,b\n1," + "x" * 9_000_000 + "\n2,3\n", "a line is longer than 4 MB"),
-        ('a,b\n1,"x\n' + "2,3\n" * 2_500_000, "longer than 4 MB.* Is a quote not closed"),
+        ('a,b\n1,"x\n' + "2,3\n" * 2_500_000, "longer than 4 MB.* Check for an unclosed quote"),
         ('a,b\n1,"x\n2,3\n', "a quote is not closed"),
         ("c," * 5000 + "\n" * 2_000_000, "too many empty lines"),
         (b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'shape': (1 << 40,)}", "not CSV, JSON lines"),
