@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterable
 from importlib import import_module
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -43,6 +45,28 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return a question with the names most similar to an unknown one, or an empty text."""
     near = near_names(name, names)
     return f"Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def cell_text(value: Any) -> str:
+    """Write a cell of a table as people expect to see it.
+
+    Numbers have up to six significant digits, and whole ones all digits; text files also have
+    numbers such as "11.0". A date has no time at midnight. Other cells are unchanged.
+
+    Examples
+    --------
+    >>> from genmetric._text import cell_text
+    >>> [cell_text(cell) for cell in (None, 0.123456789, 1234567.0, "11.0", "yes")]
+    ['missing', '0.123457', '1234567', '11', 'yes']
+    """
+    text = str(value)
+    if value is None or text in ("", "nan", "NaT", "<NA>"):
+        return "missing"
+    is_real = isinstance(value, Real) and not isinstance(value, Integral)
+    if is_real or re.fullmatch(r"[+-]?\d*\.(0|\d{5,})", text):
+        number = float(value)
+        return f"{number:.0f}" if 1e5 <= abs(number) < 1e15 else f"{number:.6g}"
+    return re.sub(r"(?<=\d)[T ]00:00:00(\.0+)?$", "", text)
 
 
 def duration(seconds: float) -> str:

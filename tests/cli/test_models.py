@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -230,8 +231,35 @@ def test_neighbors_are_explained_by_columns_in_original_units(genmetric, two_cla
     assert shares.between(96, 104).all()
     assert found["neighbor_y"].tolist() == frame["y"].iloc[found["neighbor"] - 1].tolist()
     query, neighbor = frame.iloc[0], frame.iloc[found["neighbor"][0] - 1]
-    assert f"({query['a']:.5g}, {neighbor['a']:.5g})" in found["top_columns"][0]
+    assert f"({query['a']:.6g}, {neighbor['a']:.6g})" in found["top_columns"][0]
     assert "d_p" not in done.out
+
+
+def test_neighbors_show_the_cells_of_the_tables(genmetric, tmp_path):
+    """Not what the encoder makes of cells that are missing, unknown or cannot be read."""
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{'yes' if i % 3 else 'no'},{20 + rng.normal()!r},{('Berlin', 'Bonn', 'Kiel')[i % 7 % 3]},"
+        f"2024-0{1 + i % 9}-1{i % 5},{'low' if i % 2 else 'high'}"
+        for i in range(90)
+    ]
+    table, new, out = tmp_path / "flats.csv", tmp_path / "new.csv", tmp_path / "m.gm"
+    head = "balcony,temperature,city,day,rent"
+    table.write_text("\n".join([head, *rows]) + "\n")
+    new.write_text(f"{head}\n,,München,soon,\nno,21.5,Kiel,2024-02-03,\n")
+    done = genmetric("fit", table, "-t", "rent", "-m", "standardized", "-o", out, "-q")
+    assert done.code == 0, done.err
+    done = genmetric("neighbors", out, table, new, "-k", 60, "--top", 4)
+    assert done.code == 0, done.err
+    near = {"balcony": "yes|no", "temperature": r"\d\d\.\d{1,4}", "city": "Berlin|Bonn|Kiel"}
+    near["day"] = r"2024-0\d-1\d"
+    asked = [["missing", "missing", "München", "soon"], ["no", "21.5", "Kiel", "2024-02-03"]]
+    for number, cells in enumerate(asked, 1):
+        why = " ".join(r["top_columns"] for r in rows_of(done.out) if r["query"] == str(number))
+        for (name, pattern), cell in zip(near.items(), cells, strict=True):
+            shown = re.findall(rf"{name} -?\d+% \(([^)]*)\)", why)
+            assert shown
+            assert all(re.fullmatch(rf"{re.escape(cell)}, ({pattern})", pair) for pair in shown)
 
 
 def test_neighbors_of_other_files_with_ids(genmetric, wine, model, tmp_path):

@@ -175,9 +175,35 @@ def test_arrays_and_names_of_rows(tmp_path):
     text = write_report(found, tmp_path / "r.html", row_names=names).read_text("utf-8")
     assert re.search(r"animal \d+: [012]", text)
     assert '<th scope="col">length</th>' in text
-    assert f"<td>{X[4, 1]:.4g}</td>" in text  # the first rows
+    assert f"<td>{X[4, 1]:.6g}</td>" in text  # the first rows
     with pytest.raises(ValueError, match="row_names has 1 names for 90 samples"):
         write_report(found, tmp_path / "r.html", row_names=["a"])
+
+
+@pytest.mark.parametrize("as_frame", [True, False])
+def test_cells_are_shown_as_the_table_has_them(tmp_path, as_frame):
+    rng = np.random.default_rng(1)
+    y = np.arange(120) % 2
+    X = rng.normal(size=(120, 4)) + np.outer(y, [2, 0, 0, 0])
+    X[rng.random(X.shape) < 0.4] = np.nan
+    X[0, 0] = np.nan
+    if as_frame:
+        X = pd.DataFrame(X, columns=list("abcd"))
+        X["day"] = pd.date_range("2024-11-10", periods=120)
+        X["bought"] = pd.Categorical(["yes", "no", "no"] * 40)
+        X.loc[:1, ["day", "bought"]] = None
+    found = compare_metrics(X, y, methods=["standardized", "generative"], n_splits=3)
+    text = write_report(found, tmp_path / "r.html").read_text("utf-8")
+    text = re.sub(r"base64,[^\"]*", "", text)
+    learned, first, end = (
+        text.index(f"{heading}</h2>")
+        for heading in ("Which columns count", "First rows", "How it was measured")
+    )
+    assert re.search(r"missing, neighbour|neighbour missing", text[learned:first])
+    assert "<td>missing</td>" in text[first:end]
+    assert not as_frame or "<td>2024-11-12</td>" in text[first:end]
+    for part in (text[learned:end], found._repr_html_()):
+        assert not re.search(r"\bnan\b|NaN|NaT|None|T00:00|True|False| 00:00", part)
 
 
 def test_a_comparison_without_samples_and_with_warnings(tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genmetric._text import import_optional
+from genmetric._text import cell_text, import_optional
 from genmetric.cli import options as opt
 from genmetric.cli.output import check_output, remark, write_frames
 from genmetric.comparison.methods import METHODS
@@ -97,13 +97,6 @@ class Model:
             except UserWarning as warning:
                 advice = "Correct the cell, state that it is missing (--na), or leave out --strict."
                 raise TableError(f"--strict refuses the table: {warning} {advice}") from None
-
-    def values(self, features: Any) -> Any:
-        """Return rows of features as columns of the table, in their own units."""
-        if self.encoder is not None:
-            return self.encoder.inverse_transform(features)
-        names = list(self.estimator.feature_names_in_)
-        return import_optional("pandas", "cli").DataFrame(features, columns=names)
 
 
 def _frame(kept: dict[str, Any], computed: dict[str, Any]) -> Any:
@@ -261,15 +254,19 @@ def _neighbors(
 ) -> Iterator[Any]:
     """Yield the output for chunks of queries."""
     import numpy as np
+    import pandas as pd
 
     from genmetric._parallel import row_chunks
     from genmetric.inspection import explain_features
 
     into, k = loaded.linear_map(), options["neighbors"]
     target = loaded.target.get("name")
-    parts, ids, targets = [], [], []
+    columns = list(dict.fromkeys(into.columns))
+    parts, tables, ids, targets = [], [], [], []
     for frame, rows, kept in loaded.batches(reference, options, into):
         parts.append(rows)
+        opt.check_names(columns, frame.columns, ", which the metric compares")
+        tables.append(frame[columns])
         ids += list(kept.values())[:1]
         targets += [frame[target].to_numpy()] if target in frame.columns else []
     features = np.concatenate(parts)
@@ -277,8 +274,8 @@ def _neighbors(
         raise click.UsageError("REFERENCE has no other row to be a neighbour.")
     known = {"neighbor": np.concatenate(ids) if ids else np.arange(1, len(features) + 1)}
     known |= {f"neighbor_{target}": np.concatenate(targets)} if targets else {}
-    values, first = loaded.values(features), 0
-    for _, asked, kept in loaded.batches(queries, options, into):
+    table, first = pd.concat(tables), 0
+    for frame, asked, kept in loaded.batches(queries, options, into):
         numbers = np.arange(first, first + len(asked))
         names = next(iter(kept.values()), numbers + 1)
         # The features of all neighbours of a chunk are in memory at once.
@@ -286,7 +283,8 @@ def _neighbors(
             own = numbers[rows] if same else None
             found = explain_features(into, asked[rows], features, k, own)
             near = {name: array[found.indices.ravel()] for name, array in known.items()}
-            why = _reasons(found, loaded.values(asked[rows]), values, options["top"])
+            cells = frame[columns].iloc[rows], table.iloc[found.indices.ravel()]
+            why = _reasons(found, *cells, options["top"])
             yield _neighbor_table(found, names[rows], near, why)
         first += len(asked)
 
@@ -305,30 +303,19 @@ def _neighbor_table(found: Any, names: Any, near: dict[str, Any], why: list[str]
     return _frame(table, {**near, "top_columns": why})
 
 
-def _reasons(found: Any, asked: Any, reference: Any, n_top: int) -> list[str]:
-    """Name the columns with the largest shares in each distance, with both values."""
+def _reasons(found: Any, queries: Any, neighbors: Any, n_top: int) -> list[str]:
+    """Name the columns with the largest shares in each distance, with the cells of both rows."""
     (n, k), columns = found.distances.shape, found.feature_names
-    query_cells, cells = (
-        [frame[c].to_numpy(object) for c in columns] for frame in (asked, reference)
-    )
+    asked, near = (frame.to_numpy(object) for frame in (queries, neighbors))
     shares = found.shares.reshape(n * k, -1)
     tops = found.top_features(n_top).reshape(n * k, -1)
     reasons = []
-    for i, (row, top) in enumerate(zip(found.indices.ravel(), tops, strict=True)):
+    for i, top in enumerate(tops):
         words = [
             f"{columns[j]} {shares[i, j]:.0%} "
-            f"({_value(query_cells[j][i // k])}, {_value(cells[j][row])})"
+            f"({cell_text(asked[i // k, j])[:40]}, {cell_text(near[i, j])[:40]})"
             for j in top
             if abs(shares[i, j]) >= SMALLEST_SHARE
         ]
         reasons.append("; ".join(words) or "equal")
     return reasons
-
-
-def _value(value: Any) -> str:
-    """Write a value of a table in few characters."""
-    if isinstance(value, float):
-        return f"{value:.5g}"
-    if hasattr(value, "isoformat"):
-        return str(value.isoformat()).removesuffix("T00:00:00")
-    return str(value)[:40]

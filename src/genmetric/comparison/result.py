@@ -15,7 +15,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from genmetric._text import duration, import_optional
+from genmetric._text import cell_text, duration, import_optional
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.comparison.methods import ALIASES, SCORINGS, Scoring, Task, find_methods
 
@@ -258,7 +258,9 @@ class Comparison:
         for result in self.results:
             mark = ' class="shown"' if result.key == self.recommended else ""
             rows += f"<tr{mark}>{elements('td', _cells(self, result))}</tr>"
-        head = self.X.head(3).to_html(max_cols=12) if hasattr(self.X, "head") else ""
+        head = ""
+        if hasattr(self.X, "head"):
+            head = self.X.head(3).astype(object).map(cell_text).to_html(max_cols=12)
         return (
             f'<div class="genmetric"><style>{_STYLE}</style>'
             + elements('p class="warning"', self.warnings)

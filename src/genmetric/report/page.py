@@ -313,7 +313,7 @@ def text(value: Any, _: Any = None) -> str:
     """Write a value: numbers with four digits and without an exponent if they are short."""
     if isinstance(value, float):  # also numpy's float64
         return value_text(value)
-    return plain_name(value, width=40).removesuffix(" 00:00:00")
+    return plain_name(value, width=40)
 
 
 def _resource(name: str) -> str:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from genmetric._neighbors import nearest_neighbors
-from genmetric._text import duration, import_optional
+from genmetric._text import cell_text, duration, import_optional
 from genmetric._typing import AnyArray, FloatArray, IntArray
 from genmetric.comparison import METHODS, Comparison, MethodResult
 from genmetric.inspection import learned_metric, linear_map, pair_contributions
@@ -324,20 +325,22 @@ def _examples(
     gain = off[0] - off[1]
     order = np.argsort(-gain, kind="stable")
     rows = []
-    original = dict(zip(c.feature_names, x.T, strict=True))
-    if hasattr(c.encoder, "inverse_transform"):
-        original = {n: np.asarray(v) for n, v in c.encoder.inverse_transform(x).items()}
+    imputed = isinstance(c.encoder, SimpleImputer) and np.shape(c.X) == x.shape
+    features = np.asarray(c.X) if imputed else x
+    original = dict(zip(c.feature_names, features.T, strict=True))
+    if hasattr(c.X, "items"):
+        original |= {str(name): cells.to_numpy(object) for name, cells in c.X.items()}
     for i in [*(i for i in order[:5] if gain[i] > 0), *(i for i in order[-2:] if gain[i] < 0)]:
         own, old, new = int(held[i]), int(before[i]), int(after[i])
         shares = _by_column(pair_contributions(x[old] - x[own], into.metric), columns)
         total = sum(shares.values()) or 1.0
         reasons = [
-            f"{plain_name(name, width=24)} {text(original[name][own])}, neighbour "
-            f"{text(original[name][old])} ({shares[name] / total:.0%})"
+            f"{plain_name(name, width=24)} {_cell(original[name][own])}, neighbour "
+            f"{_cell(original[name][old])} ({shares[name] / total:.0%})"
             for name in sorted(shares, key=lambda name: -shares[name])[:3]
             if shares[name] > 0.05 * total
         ]
-        cells = [f"{row_names[j]}: {text(y[j])}" for j in (own, old, new)]
+        cells = [f"{row_names[j]}: {_cell(y[j])}" for j in (own, old, new)]
         mark = "good" if gain[i] > 0 else "bad"
         rows.append([*cells[:2], Cell(cells[2], mark), "; ".join(reasons)])
     means = {"distance_before": float(off[0].mean()), "distance_after": float(off[1].mean())}
@@ -384,9 +387,9 @@ def _columns(c: Comparison) -> list[list[Any]]:
     for position, plan in enumerate(c.encoder.columns_[:100]):
         values, mark = "", "quiet" if plan["kind"] == "left out" else ""
         if plan["kind"] in ("number", "date"):
-            values = " to ".join(text(v) for v in original[plan["name"]].agg(["min", "max"]))
+            values = " to ".join(_cell(v) for v in original[plan["name"]].agg(["min", "max"]))
         elif not mark:
-            words = c.X.iloc[:, position].astype(str)
+            words = c.X.iloc[:, position].astype(object).map(cell_text)
             top = words.value_counts(normalize=True).head(3).items()
             values = ", ".join(f"{plain_name(word, width=18)} {share:.0%}" for word, share in top)
         name = Cell(plain_name(plan["name"], width=60), mark)
@@ -399,11 +402,13 @@ def _first_rows(c: Comparison, row_names: Sequence[str]) -> list[list[str]]:
     target = c.target.name if c.target is not None else "target"
     names = [str(name) for name in getattr(c.X, "columns", c.feature_names)]
     cells = np.asarray(c.X.iloc[:5] if hasattr(c.X, "iloc") else c.X[:5], dtype=object)
-    rows = [
-        [row_names[i], text(c.y[i]), *(text(cell) for cell in row[:12])]
-        for i, row in enumerate(cells)
-    ]
+    rows = [[row_names[i], _cell(c.y[i]), *map(_cell, row[:12])] for i, row in enumerate(cells)]
     return [["row", target, *names[:12]], *rows]
+
+
+def _cell(value: Any) -> str:
+    """Write a cell of the table on one line, without control characters."""
+    return plain_name(cell_text(value), width=40)
 
 
 def _draw(size: tuple[float, float], draw: Any, *data: Any, panels: int = 1, **options: Any) -> Any:
