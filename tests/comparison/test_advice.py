@@ -95,8 +95,9 @@ def test_methods_without_a_map_are_named_and_not_recommended():
     assert found.recommended == "generative-cv"
     assert found.more_accurate == ("boosting", "energy")
     assert found.advice.endswith(
-        "Better, not tested: linear discriminant analysis (15.0%). More accurate, without a map: "
-        "gradient boosting (10.0%), energy, generative metric (19.0%)."
+        "Better error rate, not tested: linear discriminant analysis (15.0%). Better error rate, but "
+        "without a map to find neighbours with: gradient boosting (10.0%), energy, generative metric "
+        "(19.0%)."
     )
 
 
@@ -108,6 +109,9 @@ def test_no_better_than_a_constant_is_not_recommended(shift):
     assert found.recommended == ""
     assert found.advice.startswith("No metric is recommended: ")
     assert "is not better than always predicting the majority class" in found.advice
+    others = verdict({**errors, "lda": 0.299 + NOISE, "logistic": 0.298 + NOISE})
+    assert others.advice.endswith("More samples or other features may help.")
+    assert others.more_accurate == ()
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,10 @@ X, Y = load_wine(return_X_y=True)
 GROUPS = np.arange(len(Y)) // 4
 KEYS = ["standardized", "generative"]
 NUMBERS = (1, 3, 5, 7, 9, 11, 15, 21)
+SINGULAR = (
+    "could not be fitted: a matrix is singular. Classes may have too few samples, or features may "
+    "depend on each other"
+)
 
 
 def naive_leave_one_out(Z, y, k):
@@ -169,13 +173,16 @@ def test_small_classes(rng):
     x = rng.normal(size=(23, 2))
     found = compare_metrics(x, y, methods=["standardized", "generative", "energy"], n_repeats=1)
     assert (found.n_samples, found.n_splits, found.skipped) == (22, 5, ())
-    assert "classes with a single sample are left out: lone" in found.notes
+    left_out = "left out: 1 of 23 samples in classes with a single sample (lone)"
+    assert left_out in found.notes
     assert 22 not in found.rows
     few = compare_metrics(x, y, methods=["logistic"], scoring="roc_auc", n_repeats=1)
     assert few.n_splits == 3
     assert "3 folds, because there are too few samples for 5" in few.notes
     with pytest.raises(ValueError, match="two classes with at least two samples each"):
         compare_metrics(x, np.array(["u"] * 22 + ["v"]))
+    with pytest.raises(ValueError, match="found 1 of 3 samples in classes with a single sample"):
+        compare_metrics(x[:3], np.array(["u", "u", "v"]))
 
 
 def test_large_tables_are_subsampled(rng):
@@ -190,7 +197,8 @@ def test_large_tables_are_subsampled(rng):
     ("error", "note"),
     [
         (MemoryError("Unable to allocate 9 TiB"), "not enough memory. Unable to allocate 9 TiB"),
-        (ZeroDivisionError("a\nb"), "failed: ZeroDivisionError: a b"),
+        (ZeroDivisionError("a\nb"), "could not be fitted: a b (ZeroDivisionError)"),
+        (np.linalg.LinAlgError("The leading minor of order 14 is not positive"), SINGULAR),
     ],
 )
 def test_a_method_that_fails_is_skipped_with_the_reason(monkeypatch, error, note):
@@ -320,9 +328,16 @@ ONE_CLASS = [(np.flatnonzero(Y == 0), np.flatnonzero(c == Y)) for c in (1, 2)]
         ({"n_repeats": 0}, "n_repeats must be an integer >= 1"),
         ({"cv": ShuffleSplit(1)}, "at least 2 splits; got 1"),
         ({"cv": ONE_CLASS, "max_samples": 90}, "indices of 178 rows, of which 90 are used"),
-        ({"methods": ["lmnm"]}, r"methods must be some of majority.*'lmnm'.*mean 'lmnn'"),
-        ({"methods": []}, "methods must be some of majority.*got none"),
-        ({"methods": ["mlkr"]}, r"methods for classification must be some of.*\['mlkr'\]"),
+        ({"methods": ["lmnm"]}, "there is no method 'lmnm'. Did you mean 'lmnn'"),
+        (
+            {"methods": ["foo"]},
+            "'foo'. The methods for classification .*lda.* for regression are mean",
+        ),
+        ({"methods": []}, "no methods are named. The methods for classification are majority"),
+        (
+            {"methods": ["ridge"]},
+            "'ridge' for classification. The methods for classification are maj",
+        ),
         ({"scoring": "r2"}, "scoring for classification must be one of error.*got 'r2'"),
         ({"task": "number"}, 'must be "classification", "regression" or None'),
         ({"target": "y"}, "either y or target"),

@@ -153,6 +153,34 @@ def test_numbers_that_measure_the_class_are_not_subjects():
     assert str(found).splitlines()[1].startswith("  Warning: the single column 'age'")
 
 
+@pytest.mark.parametrize("methods", [["majority", "lda"], ["standardized"]])
+@pytest.mark.parametrize("form", ["code", "status"])
+def test_another_form_of_the_classes_is_kept_with_a_warning(rng, form, methods):
+    y = rng.integers(0, 3, 150)
+    column = y + 1 if form == "code" else np.array(["green", "amber", "red"])[y]
+    frame = pd.DataFrame(rng.normal(size=(150, 3)), columns=list("abc")).assign(**{form: column})
+    found = compare_metrics(frame, np.array(["u", "v", "w"])[y], methods=methods, n_repeats=1)
+    assert any(name.startswith(form) for name in found.feature_names)
+    assert len(found.warnings) == 1
+    assert found.warnings[0].startswith(f"the single column {form!r} predicts almost everything")
+
+
+@pytest.mark.parametrize("methods", [["mean", "ridge"], ["standardized"]])
+def test_another_form_of_the_numbers_is_warned_of_in_sorted_tables_too(rng, methods):
+    rent = np.sort(rng.lognormal(6, 0.4, 200)).round()
+    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc")).assign(cents=100 * rent)
+    found = compare_metrics(frame, rent, methods=methods, n_repeats=1)
+    assert found.warnings[-1].startswith("the single column 'cents' predicts almost everything")
+
+
+@pytest.mark.parametrize(("n_noise", "warns"), [(1, True), (60, False)])
+def test_one_of_many_columns_may_separate_a_few_rows_by_chance(rng, n_noise, warns):
+    y = np.arange(20) % 2
+    x = np.c_[y + 0.01 * rng.normal(size=20), rng.normal(size=(20, n_noise))]
+    found = compare_metrics(x, y, **QUICK)
+    assert any(text.startswith("the single column 'x0'") for text in found.warnings) == warns
+
+
 def test_copies_and_perfect_results_are_warned_of(rng):
     x = rng.normal(size=(60, 3))
     y = np.arange(60) % 2

@@ -47,11 +47,16 @@ def advise(found: Comparison) -> None:
         )
     settled = (chosen, ran.get(found.challenger), constant)
     lower = [r for r in found.ran if r.error < chosen.error - TIE and r not in settled]
+    if constant is not None:
+        lower = [r for r in lower if r.error + np.nan_to_num(r.margin) < constant.error]
     lower.sort(key=lambda r: r.error)
     found.more_accurate = tuple(r.key for r in lower if not r.has_map)
-    for has_map, words in ((True, "Better, not tested"), (False, "More accurate, without a map")):
+    for has_map, why in (
+        (True, "not tested"),
+        (False, "but without a map to find neighbours with"),
+    ):
         shown = [f"{r.name} ({_score(found, r)})" for r in lower if r.has_map == has_map]
-        text += f" {words}: {', '.join(shown[:3])}." if shown else ""
+        text += f" Better {found.scoring.label}, {why}: {', '.join(shown[:3])}." if shown else ""
     if found.incomplete:
         text = f"incomplete: {found.incomplete}. {text[:1].upper()}{text[1:]}"
     found.advice = text[:1].upper() + text[1:]

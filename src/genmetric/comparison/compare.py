@@ -96,8 +96,10 @@ def compare_metrics(
     target : str, default=None
         Name of the column of the DataFrame `X` that holds the targets.
     task : {"classification", "regression"}, default=None
-        Whether the targets are classes or numbers. By default a target with many
-        distinct numbers is numeric, and any other target is classes; the result says which.
+        Whether the targets are classes or numbers; the result says which. By default numbers in `y`
+        are numeric targets if more than 20 are distinct, and these are more than a quarter of the
+        samples (whole numbers) or more than a twentieth (numbers with fractions). Any other `y` is
+        classes. About the column `target`, :func:`genmetric.tables.split_target` decides.
     methods : sequence of str, default=None
         Keys of :data:`genmetric.comparison.METHODS`. ``None`` is those whose `default` is set.
         Without the two methods of the question it is asked about the only learned metric, if there
@@ -295,8 +297,13 @@ def run_fold(
                 outcomes[method.key] = _evaluate(found, method, seen, new, columns)
             except MemoryError as error:
                 outcomes[method.key] = f"not enough memory. {error}"
+            except np.linalg.LinAlgError:
+                outcomes[method.key] = (
+                    "could not be fitted: a matrix is singular. Classes may have too few samples, or "
+                    "features may depend on each other"
+                )
             except Exception as error:
-                outcomes[method.key] = f"failed: {type(error).__name__}: {error}"
+                outcomes[method.key] = f"could not be fitted: {error} ({type(error).__name__})"
         return outcomes
 
 

@@ -188,12 +188,14 @@ def find_methods(keys: Iterable[str] | None, task: Task | None = None) -> tuple[
     if isinstance(keys, str):
         raise TypeError(f"methods must be a sequence of keys; got the text {keys!r}.")
     listed = list(dict.fromkeys(ALIASES.get(key, key) for key in keys))
-    wrong = [key for key in listed if key not in able]
-    if wrong or not listed:
-        what = "methods" if task is None else f"methods for {task}"
-        hint = did_you_mean(str(wrong[0]), able) if wrong else ""
-        text = f"{what} must be some of {', '.join(able)}; got {wrong[:1] or 'none'}. {hint}"
-        raise ValueError(text.rstrip())
+    wrong = next((key for key in listed if key not in able), None)
+    if wrong is not None or not listed:
+        hint = did_you_mean(str(wrong), able) or " ".join(
+            f"The methods for {t} are {', '.join(k for k in able if t in METHODS[k].tasks)}."
+            for t in (QUESTION if task is None else (task,))
+        )
+        what = "no methods are named" if wrong is None else f"there is no method {wrong!r}"
+        raise ValueError(f"{what}{f' for {task}' if task else ''}. {hint}")
     return tuple(METHODS[key] for key in listed)
 
 

@@ -158,7 +158,8 @@ class Comparison:
         Key of the recommended method, accepted by ``genmetric fit --method``. Empty if no metric is
         better than the majority class, or than the mean of numeric targets.
     more_accurate : tuple of str
-        Keys of the methods without a map that have a lower loss than the recommended one.
+        Keys of the methods without a map that have a lower loss than the recommended one, and than
+        the majority class or the mean of the targets by more than their interval.
     not_run : tuple of str
         Keys of the methods for this task that are not compared by default; empty if methods were
         named.

@@ -6,9 +6,11 @@ from typing import Any
 from warnings import catch_warnings
 
 import numpy as np
+from scipy.special import comb
+from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
-from sklearn.model_selection import StratifiedKFold, cross_val_predict, cross_val_score
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,11 +20,14 @@ from sklearn.utils import resample
 from genmetric._text import did_you_mean, import_optional
 from genmetric._typing import AnyArray, FloatArray
 from genmetric._validation import as_numbers, check_class_labels, check_count, is_quantity
-from genmetric.comparison.methods import Task, find_scoring
+from genmetric.comparison.methods import METHODS, Task, find_scoring
 from genmetric.comparison.result import Comparison, take, value_text
 
 #: Fewest distinct values of a column that can be a group: fewer are categories.
 MIN_GROUPS = 10
+
+#: Most samples that show whether a single column predicts almost everything.
+LEAK_SAMPLES = 5000
 
 
 def labels_of(X: Any, label: Any, name: str) -> tuple[Any, AnyArray | None]:
@@ -134,7 +139,7 @@ def _check_target(y: Any, task: Task | None) -> tuple[AnyArray, Task]:
 
 def leave_out(found: Comparison, max_samples: int | None) -> None:
     """Draw samples of a large table, and leave out classes with a single sample."""
-    kept, y = np.arange(len(found.y)), found.y
+    kept, y, single_rows = np.arange(len(found.y)), found.y, ""
     if max_samples is not None and len(kept) > check_count(max_samples, "max_samples"):
         strata = y if found.task == "classification" else None
         kept = resample(
@@ -147,7 +152,8 @@ def leave_out(found: Comparison, max_samples: int | None) -> None:
         single = classes[counts == 1]
         if len(single):
             few = ", ".join(map(str, single[:3].tolist())) + (", ..." if len(single) > 3 else "")
-            found.notes.append(f"classes with a single sample are left out: {few}")
+            single_rows = f"{len(single)} of {len(kept)} samples in classes with a single sample"
+            found.notes.append(f"left out: {single_rows} ({few})")
             kept = kept[~np.isin(y[kept], single)]
         found.class_names = tuple(map(str, classes[counts > 1].tolist()))
         found.class_counts = counts[counts > 1]
@@ -156,7 +162,7 @@ def leave_out(found: Comparison, max_samples: int | None) -> None:
     if len(kept) < 4:
         raise ValueError(
             "A comparison needs at least 4 samples, and two classes with at least two samples each "
-            f"if the target is classes; got {len(kept)} samples."
+            f"if the target is classes; found {single_rows or f'{len(y)} samples'}. Add rows."
         )
     found.X, found.y, found.rows = take(found.X, kept), y[kept], found.rows[kept]
 
@@ -220,18 +226,13 @@ def leak_warnings(found: Comparison) -> list[str]:
     features = found.encoded()
     warnings = [] if found.splitter else [_copies(features), _order(found, features)]
     warnings = [text for text in warnings if text]
-    constant = next((r for r in found.ran if r.key in ("majority", "mean")), None)
-    best = min((r for r in found.ran), key=lambda r: r.error, default=None)
-    if constant is None or best is None or best.error > 0.2 * constant.error:
-        return warnings
-    columns = getattr(found.encoder, "feature_columns_", np.asarray(found.feature_names))
     telling = [
         f"the single column {name!r} predicts almost everything. If it is known only after the "
         f"target, or is another form of it, leave it out (--drop {name})."
-        for name in dict.fromkeys(columns.tolist())
-        if _predicts(features[:, columns == name], found.y, found.task)
+        for name in _telling(found, features)
     ]
-    if best.error < 0.005 * constant.error and not warnings and not telling:
+    best = min(found.ran, key=lambda r: r.error, default=None)
+    if best and best.error < 0.005 * _constant_loss(found) and not warnings and not telling:
         warnings.append(
             f"the {found.scoring.label} of {best.name} is almost perfect. If this is too good to be "
             "true: do columns contain the answer, or do rows of one subject or time belong together "
@@ -281,12 +282,44 @@ def _order(found: Comparison, features: FloatArray) -> str:
     )
 
 
-def _predicts(x: FloatArray, y: AnyArray, task: Task) -> bool:
-    """Return whether a small tree on the features of one column predicts almost everything."""
-    if task == "regression":
-        tree = DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
-        return bool(cross_val_score(tree, x, y, cv=3).mean() > 0.98)
-    _, counts = np.unique(y, return_counts=True)
-    tree = DecisionTreeClassifier(max_leaf_nodes=2 * len(counts) + 8, random_state=0)
-    error = 1 - float(cross_val_score(tree, x, y, cv=min(3, int(counts.min()))).mean())
-    return bool(error < 0.05 * (1 - counts.max() / len(y)))
+def _constant_loss(found: Comparison) -> float:
+    """Return the loss of always predicting the majority class, or the mean."""
+    method = METHODS["mean" if found.task == "regression" else "majority"]
+    features = np.zeros((found.n_samples, 1))
+    model = method.fit(features, found.codes, found.task)
+    response = getattr(model, found.scoring.response)(features)
+    return found.scoring.loss(found.codes, response, len(found.class_names))
+
+
+def _telling(found: Comparison, features: FloatArray) -> list[str]:
+    """Return the columns each of which lets a small tree predict almost everything."""
+    columns = getattr(found.encoder, "feature_columns_", np.asarray(found.feature_names))
+    names, y = dict.fromkeys(columns.tolist()), found.codes
+    if len(y) > LEAK_SAMPLES:
+        features, y = resample(
+            features, y, replace=False, n_samples=LEAK_SAMPLES, random_state=found.seed
+        )
+    if found.task == "regression":
+        # By ranks, because a few large numbers decide about the R² of the numbers themselves.
+        y, least, folds = rankdata(y), 0.98, KFold(3, shuffle=True, random_state=0)
+        tree = DecisionTreeRegressor(min_samples_leaf=2, random_state=0)
+    else:
+        largest = int(np.bincount(y).max())
+        n_others = len(y) - largest
+        # In some column so few samples are in one or two intervals by chance.
+        if comb(len(y), n_others) < 10 * len(names) * len(y) ** 2:
+            return []
+        # A category has fewer than three values per class, or else is left out as a subject.
+        leaves = 3 * len(found.class_names) + 8
+        tree = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
+        least = 1 - 0.05 * n_others / len(y)
+        folds = StratifiedKFold(min(3, largest), shuffle=True, random_state=0)
+    with catch_warnings(action="ignore"):  # a class may have fewer samples than there are folds
+        splits = list(folds.split(features, y))
+
+    def tells(x: FloatArray) -> bool:
+        """Return whether new samples are predicted; most columns fail for the known ones."""
+        known = tree.fit(x, y).score(x, y) > least
+        return bool(known and cross_val_score(tree, x, y, cv=splits).mean() > least)
+
+    return [name for name in names if tells(features[:, columns == name])]
