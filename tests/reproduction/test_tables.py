@@ -223,8 +223,7 @@ def test_number_of_splits_is_reported(tmp_path, capsys):
     fewer = [s for s in scores if (s["method"], s["set"]) != ("nca", "iris") or s["split"] == 0]
     fewer = [s for s in fewer if (s["method"], s["set"]) != ("lda", "wine")]
     note = " ".join(show("small", tmp_path, fewer, capsys)[0]["small.md"].split())
-    assert "RBF-SVM and 0 of LDA; Iris 3 of Euclidean" in note
-    assert "RBF-SVM and 1 of NCA. Not computed" in note
+    assert "Splits: 3; LDA 0 on Wine; NCA 1 on Iris. Not computed" in note
 
 
 def test_longer_runs_have_a_table_of_their_own(tmp_path, capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -185,19 +185,23 @@ def _main_table(results: Results) -> Table:
 
 
 def _splits_text(results: Results) -> str:
-    """Write the number of splits of each dataset, and what has not been computed."""
-    parts = []
+    """Write the usual number of splits, exceptions, and what has not been computed."""
+    usual: dict[str, int] = {}
+    others: dict[tuple[str, int], list[str]] = defaultdict(list)
     for problem in results.problems:
-        methods: dict[int, list[str]] = defaultdict(list)
-        for method in results.experiment.methods_for(problem):
-            cell = results.cells.get((problem, method.name))
-            methods[cell.n_splits if cell else 0].append(method.title)
-        several = len(methods) > 1
-        counts = [f"{n} of {', '.join(ms)}" if several else str(n) for n, ms in methods.items()]
-        parts.append((PROBLEMS[problem].title, " and ".join(counts)))
-    same = len({counts for _, counts in parts}) == 1
-    text = parts[0][1] if same else "; ".join(" ".join(part) for part in parts)
-    missing = [PROBLEMS[p].title for p in results.experiment.problems if p not in results.problems]
+        methods = results.experiment.methods_for(problem)
+        cells = [results.cells.get((problem, method.name)) for method in methods]
+        counts = [cell.n_splits if cell else 0 for cell in cells]
+        usual[problem] = Counter(counts).most_common(1)[0][0]
+        for method, n in zip(methods, counts, strict=True):
+            if n != usual[problem]:
+                others[method.title, n].append(PROBLEMS[problem].title)
+    text = ", ".join(f"{PROBLEMS[problem].title} {n}" for problem, n in usual.items())
+    if len(set(usual.values())) == 1:
+        text = str(next(iter(usual.values())))
+    for (title, n), names in others.items():
+        text += f"; {title} {n}" + (f" on {', '.join(names)}" if len(names) < len(usual) else "")
+    missing = [PROBLEMS[p].title for p in results.experiment.problems if p not in usual]
     return f"Splits: {text}." + (f" Not computed: {', '.join(missing)}." if missing else "")
 
 
