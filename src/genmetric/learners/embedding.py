@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from genmetric._neighbors import unit_vectors
 from genmetric._parallel import check_memory, one_blas_thread
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
@@ -45,7 +46,6 @@ from genmetric.learners.two_covariance import (
     row_hashes,
     shrunk_covariances,
     two_covariances,
-    unit_vectors,
 )
 from genmetric.metrics import precision_sums
 

@@ -17,6 +17,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from genmetric._neighbors import unit_vectors
 from genmetric._parallel import map_chunks, one_blas_thread, row_chunks
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
 from genmetric._validation import (
@@ -46,7 +47,6 @@ from genmetric.learners.two_covariance import (
     pair_forms,
     row_hashes,
     shrunk_covariances,
-    unit_vectors,
 )
 
 #: Vectors that the cross-validation uses, and pairs of different entities that it draws.

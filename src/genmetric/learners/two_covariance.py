@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from genmetric._neighbors import unit_vectors
 from genmetric._parallel import map_chunks, row_chunks
 from genmetric._text import import_optional
 from genmetric._typing import AnyArray, ArrayLike, FloatArray, IntArray
@@ -28,18 +29,6 @@ from genmetric.learners.mahalanobis import fitted_samples, linear_layer
 
 #: How the axes of the model are weighted in an inner product.
 WEIGHTINGS = ("whitening", "reliability", "detection")
-
-
-def unit_vectors(X: AnyArray) -> AnyArray:
-    """Scale samples to unit length, in float64 by chunks; zero vectors stay zero."""
-    out = np.empty_like(X)
-    for rows in row_chunks(len(X), 24 * X.shape[1]):
-        # The largest entry first: the squares of 1e-200 and 1e200 are not representable.
-        largest = np.abs(X[rows]).max(axis=1, keepdims=True, initial=0.0)
-        x = X[rows].astype(float) / np.where(largest == 0, 1, largest)
-        length = np.sqrt(np.einsum("ij,ij->i", x, x))[:, None]
-        out[rows] = x / np.where(length == 0, 1.0, length)
-    return out
 
 
 def check_size(X: AnyArray) -> AnyArray:
