@@ -135,9 +135,9 @@ class SimpleMKLClassifier(
         :func:`~genmetric.metric_kernel` or ``functools.partial(rbf_kernel, gamma=2)``) and of
         names of :func:`sklearn.metrics.pairwise.pairwise_kernels`; a
         :class:`RegionalKernels`, which is cloned and fitted, and whose `holdout` separates the
-        samples for the metrics from those for the weights; ``"precomputed"`` if `X` is a stack of
-        Gram matrices; ``None`` is ``RegionalKernels(n_regions=0)``, Gaussian kernels of 15
-        bandwidths on Euclidean distances.
+        samples for the metrics from those for the weights (the support vector machine is then
+        trained on both); ``"precomputed"`` if `X` is a stack of Gram matrices; ``None`` is
+        ``RegionalKernels(n_regions=0)``, Gaussian kernels of 15 bandwidths on Euclidean distances.
     C : float, default=1.0
         Penalty of errors, as in :class:`sklearn.svm.SVC`. Smaller values regularise more.
     normalize : bool, default=True
@@ -285,21 +285,25 @@ class SimpleMKLClassifier(
         else:
             x, labels, self.classes_, codes = labelled_rows(self, X, y)
             rows = self._fit_kernels(x, labels)
-        self._X_fit, self._n_fit = None if self._is_precomputed() else x[rows], len(rows)
+        self._X_fit, self._n_fit = None if self._is_precomputed() else x, len(labels)
         with one_blas_thread():
-            stack = self._training_stack(x if self._X_fit is None else self._X_fit)
+            stack = self._training_stack(x if self._is_precomputed() else x[rows])
             problems = pair_problems(codes[rows], len(self.classes_))
             ones = np.ones(len(stack))
             self.normalization_ = unit_trace_factors(stack) if self.normalize else ones
             start = getattr(self, "weights_", ones) if self.warm_start else ones
             start = start if len(start) == len(stack) else ones
+            objective = Objective(stack, self.normalization_, problems, float(self.C), self.n_jobs)
             solution, self.duality_gap_, self.n_iter_ = simplemkl(
-                Objective(stack, self.normalization_, problems, float(self.C), self.n_jobs),
-                start / start.sum(),
+                *(objective, start / start.sum()),
                 tol=self.tol,
                 max_iter=self.max_iter,
                 verbose=self.verbose,
             )
+            self.weights_ = solution.weights
+            if len(rows) < self._n_fit:  # The machines are solved again with the samples held out.
+                objective.problems = pair_problems(codes, len(self.classes_))
+                solution = objective.at(self.weights_, np.vstack(list(self._combined(x))))
         if self.duality_gap_ > self.tol:
             precise = self.n_iter_ <= self.max_iter
             cause = "tol: it is below the precision of libsvm" if precise else "max_iter"
@@ -310,10 +314,9 @@ class SimpleMKLClassifier(
                 ConvergenceWarning,
             )
         self._sides = np.array([(problem.positive, problem.negative) for problem in problems])
-        self.weights_, self.objective_ = solution.weights, float(solution.dual)
-        self._support = np.flatnonzero(solution.coef.any(axis=1))
-        self.support_ = rows[self._support]
-        self.dual_coef_ = solution.coef[self._support].T
+        self.objective_ = float(solution.dual)
+        self.support_ = np.flatnonzero(solution.coef.any(axis=1))
+        self.dual_coef_ = solution.coef[self.support_].T
         self.intercept_ = solution.intercept
         return self
 
@@ -337,7 +340,8 @@ class SimpleMKLClassifier(
 
     def _training_stack(self, x: AnyArray) -> AnyArray:
         """Compute the Gram matrices of the training samples, if the memory suffices."""
-        kernels, n_samples, given = self.kernels_, self._n_fit, self._X_fit is None
+        kernels, given = self.kernels_, self._X_fit is None
+        n_samples = x.shape[1] if given else len(x)
         regional = isinstance(kernels, RegionalKernels)
         n_kernels = kernels.n_kernels_ if regional else len(x if given else kernels)
         n_problems = len(self.classes_) * (len(self.classes_) - 1) // 2
@@ -420,7 +424,7 @@ class SimpleMKLClassifier(
         """Compute the decision values of all two-class problems."""
         queries = self._queries(X)
         coef = np.zeros((self._n_fit, len(self.dual_coef_)))
-        coef[self._support] = self.dual_coef_.T
+        coef[self.support_] = self.dual_coef_.T
         with one_blas_thread():
             decisions = np.vstack([K @ coef for K in self._combined(queries)])
         return np.asarray(decisions + self.intercept_)
@@ -453,8 +457,7 @@ class SimpleMKLClassifier(
         Returns
         -------
         ndarray of shape (n_samples, n_training_samples)
-            Kernel values, for ``SVC(kernel="precomputed")``; float32 if X is. With the
-            `holdout` of :class:`RegionalKernels` the columns are the samples that were left out.
+            Kernel values, for ``SVC(kernel="precomputed")``; float32 if X is.
         """
         queries = self._queries(X)
         with one_blas_thread():

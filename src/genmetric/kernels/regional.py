@@ -98,11 +98,11 @@ class RegionalKernels(BaseEstimator):
         Weight lambda of each local metric against the identity, (1-lambda)·I + lambda·M_i. Smaller
         values regularise towards the Euclidean metric.
     holdout : float, default=None
-        Fraction of the samples of each class, drawn at random, that `fit` leaves out, in (0, 1).
+        Fraction of the samples of each class, drawn at random, that `fit` holds out, in (0, 1).
         Local metrics fit the samples they are learned from too well, so their kernels look better
         on these than on new samples; :class:`SimpleMKLClassifier` therefore learns the kernel
-        weights from the samples left out. Smaller fractions give better metrics, larger ones better
-        weights. ``None`` uses all samples for both.
+        weights from the held-out samples, and then trains on all. Smaller fractions give better
+        metrics, larger ones better weights. ``None`` uses all samples for both.
     n_jobs : int, default=None
         Number of threads. Results are bit-identical for every value.
     random_state : int, RandomState instance or None, default=None
@@ -119,7 +119,7 @@ class RegionalKernels(BaseEstimator):
     regions_ : ndarray of shape (n_samples,)
         Region of each sample that the metrics are learned from.
     holdout_ : ndarray of shape (n_holdout,)
-        Indices of the samples to learn kernel weights from: those left out, or all samples if
+        Indices of the samples to learn kernel weights from: those held out, or all samples if
         ``holdout=None``.
     n_kernels_ : int
         Number of kernels: the number of regions times the number of scales.

@@ -283,8 +283,8 @@ class KernelCombination(Method):
     shrinkage : None or "auto"
         Maximum likelihood or Ledoit-Wolf estimates of class covariances.
     holdout : float or None
-        Share of the training samples for kernel weights and classifier; the metrics are learned
-        from the others. ``None`` uses all samples for both.
+        Share of the training samples for the kernel weights; the metrics are learned from the
+        others, and the classifier from all. ``None`` uses all samples for everything.
     """
 
     regions: tuple[int, ...]
@@ -306,13 +306,16 @@ def _path_of_c(fits: Fits, kernels: RegionalKernels) -> list[tuple[float, dict[s
     """Predict for each C; the weights of one C are the start of the next one."""
     X, y = fits.parts["train"]
     rows = kernels.fit(X, y).holdout_
-    stacks = {part: kernels.gram(fits.parts[part][0], X[rows]) for part in ("val", "test")}
     gram = kernels.gram(X[rows])
-    model = SimpleMKLClassifier("precomputed", warm_start=True)
+    mkl = SimpleMKLClassifier("precomputed", warm_start=True)
     found = []
     for C in C_GRID:
-        model.set_params(C=C).fit(gram, y[rows])
-        found.append((C, {part: model.predict(stack) for part, stack in stacks.items()}))
+        weights = mkl.set_params(C=C).fit(gram, y[rows]).weights_
+        combined = {
+            part: kernels.combined_gram(weights, Z, X)[None] for part, (Z, _) in fits.parts.items()
+        }
+        svm = SimpleMKLClassifier("precomputed", C=C).fit(combined["train"], y)
+        found.append((C, {part: svm.predict(combined[part]) for part in ("val", "test")}))
     return found
 
 
