@@ -71,7 +71,7 @@ def test_a_run_is_stored_shown_and_not_repeated(tmp_path, capsys):
     told = []
     written, n_failed = compute(tmp_path, progress=lambda *news: told.append(news))
     assert n_failed == 0
-    assert sorted(path.name for path in written) == ["report.html", "results.csv", "small.md"]
+    assert sorted(path.name for path in written) == ["paper.md", "report.html", "results.csv"]
     assert all(path.is_file() for path in written)
     assert told[0] == ("wine, euclidean, split 0", pytest.approx(1 / 12))
     assert told[-1] == ("iris, lda, split 1", 1.0)
@@ -195,20 +195,21 @@ def test_unknown_names(names, options, message, tmp_path):
 
 def test_main_table_has_the_paper_and_marks(tmp_path, capsys):
     files, _ = show("small", tmp_path, made_up(SMALL, ["iris", "wine", "german"]), capsys)
-    rows = rows_of(files["small.md"].partition(f"## {SMALL.title}")[2])
+    rows = rows_of(files["paper.md"].partition(f"<summary>{SMALL.title}")[2])
     assert rows["method"] == ["Wine", "Iris", "German"]
     scores = [s["test"] for s in read_scores(tmp_path / "scores.jsonl").values()]
     first = np.array(scores[:3])
     ours = f"{first.mean():.2f} ± {first.std(ddof=1) / 3**0.5:.2f}"
     assert rows["Euclidean"][1].startswith(f"{ours} [5.11]")
     assert rows["Euclidean"][2].endswith("[27.27] (+)")
-    assert "Splits: 3. Not computed: 3-Normal, Heart" in files["small.md"]
+    assert "Splits: 3. Not computed: 3-Normal, Heart" in files["paper.md"]
 
 
 def test_ranks_on_each_dataset(tmp_path, capsys):
     density = EXPERIMENTS["density"]
     files, text = show("density", tmp_path, made_up(density, ["iris", "wine"]), capsys)
-    rows = rows_of(files["density.md"].partition("## Rank on each dataset")[2])
+    page = files["paper.md"].partition("<!-- density -->")[2]
+    rows = rows_of(page.partition("<summary>Rank on each dataset")[2])
     # The made-up errors grow with the position of a method. The ranks of the paper are those of its
     # Table 5, where the headings of Iris and Wine are exchanged.
     assert rows["method"] == ["Wine", "Iris", "average rank"]
@@ -222,15 +223,15 @@ def test_number_of_splits_is_reported(tmp_path, capsys):
     scores = made_up(SMALL, ["iris", "wine"])
     fewer = [s for s in scores if (s["method"], s["set"]) != ("nca", "iris") or s["split"] == 0]
     fewer = [s for s in fewer if (s["method"], s["set"]) != ("lda", "wine")]
-    note = " ".join(show("small", tmp_path, fewer, capsys)[0]["small.md"].split())
+    note = " ".join(show("small", tmp_path, fewer, capsys)[0]["paper.md"].split())
     assert "Splits: 3; LDA 0 on Wine; NCA 1 on Iris. Not computed" in note
 
 
 def test_longer_runs_have_a_table_of_their_own(tmp_path, capsys):
     uni = next(m for m in SMALL.methods if m.name == "uni")
     scores = [score("wine", uni, split, 2.0 + (split >= 30)) for split in range(40)]
-    page = show("small", tmp_path, scores, capsys)[0]["small.md"]
-    main, _, long = page.partition("## More splits than in the paper")
+    page = show("small", tmp_path, scores, capsys)[0]["paper.md"]
+    main, _, long = page.partition("<summary>More splits than in the paper")
     assert rows_of(main)["M^UNI"][0].startswith("2.00 ± 0.00")
     assert rows_of(long)["Wine"][:2] == ["M^UNI", "40"]
     assert rows_of(long)["Wine"][2].startswith("2.25 ± 0.07 [1.80]")
@@ -241,14 +242,14 @@ def test_agreement_is_counted_tested_and_explained(tmp_path, capsys):
     means = {"3-normal": 90.0, "wine": 1.8, "iris": 4.73}
     scores = [score(p, uni, i, m + d) for p, m in means.items() for i, d in enumerate((-1, 0, 1))]
     scores += [score("heart", uni, split, 70.0) for split in range(2)]
-    page = show("small", tmp_path, scores, capsys)[0]["small.md"]
+    page = show("small", tmp_path, scores, capsys)[0]["paper.md"]
     # Two splits of Heart are too few; 3-Normal is generated.
-    assert "Of 2 values of the paper on real datasets, 2 are within two" in page
+    assert "2 of the paper's 2 values on real datasets are within two" in page
     z = 1.4 / np.hypot(3**-0.5, 0.48)
     p_value = 1 - stats.chi2.cdf(z**2, 2)
-    joint = rows_of(page.partition("## Joint test")[2])
+    joint = rows_of(page.partition("<summary>Joint test")[2])
     assert joint["M^UNI"] == ["2", f"{z**2:.1f}", f"{p_value:.2g}", f"Iris {z:+.1f}"]
-    beyond = rows_of(page.partition("## Cells beyond")[2])
+    beyond = rows_of(page.partition("<summary>Cells beyond")[2])
     assert "Iris" not in beyond
     assert beyond["3-Normal"][4] == "worse"
     assert beyond["3-Normal"][5].startswith("generated")
@@ -262,10 +263,10 @@ def test_every_table_is_written(name, tmp_path, capsys):
     files, text = show(name, tmp_path, scores, capsys)
     titles = [experiment.title, *(["Joint test"] if name != "timing" else [])]
     for title in titles:
-        assert all(title in shown for shown in (files[f"{name}.md"], files["report.html"], text))
+        assert all(title in shown for shown in (files["paper.md"], files["report.html"], text))
     for method in experiment.methods_for(experiment.problems[0]):
-        assert all(method.title in files[file] for file in (f"{name}.md", "report.html"))
-    assert "Computed by genmetric 1." in files[f"{name}.md"]
+        assert all(method.title in files[file] for file in ("paper.md", "report.html"))
+    assert "Computed by genmetric 1." in files["paper.md"]
 
 
 STORED = Path(__file__).parents[2] / "docs" / "results" / "scores.jsonl"
@@ -298,7 +299,7 @@ def test_timing_has_the_ratio_of_the_paper(tmp_path, capsys):
     timing = EXPERIMENTS["timing"]
     scores = made_up(timing, ["iris", "letters-scaled"], 1)
     files, _ = show("timing", tmp_path, scores, capsys)
-    rows = rows_of(files["timing.md"])
+    rows = rows_of(files["paper.md"])
     seconds = {(s["set"], s["method"]): s["test"] for s in scores}
     ratio = seconds["iris", "time-lmnn"] / seconds["iris", "time-uni"]
     assert rows["Iris"][3:5] == [f"{ratio:.3g}", "87.5"]
@@ -324,13 +325,25 @@ def test_csv(tmp_path, capsys):
     assert rows["nca"]["paper_mean"] == rows["nca"]["mark"] == ""
 
 
-def test_page_keeps_its_introduction_and_does_not_change(tmp_path, capsys):
-    page = tmp_path / "small.md"
-    page.write_text("# By hand\n\nWhy.\n\n<!-- tables -->\nold")
+def test_page_keeps_its_text_and_does_not_change(tmp_path, capsys):
+    page = tmp_path / "paper.md"
+    page.write_text("# By hand\n\nWhy.\n\n<!-- small -->\nold\n<!-- end -->\n\nAfter.\n")
     files, _ = show("small", tmp_path, made_up(SMALL, ["iris", "wine"]), capsys)
-    assert files["small.md"].startswith("# By hand\n\nWhy.\n\n<!-- tables -->\n\nOf 12 values")
-    assert "old" not in files["small.md"]
+    text = files["paper.md"]
+    assert text.startswith("# By hand\n\nWhy.\n\n<!-- small -->\n\n")
+    assert "</details>\n\nComputed by genmetric 1.\n\n<!-- end -->\n\nAfter.\n" in text
+    assert "old" not in text
     assert show("small", tmp_path, [], capsys)[0] == files
+
+
+def test_page_counts_the_agreement_of_all_tables(tmp_path, capsys):
+    append_scores(tmp_path / "scores.jsonl", made_up(EXPERIMENTS["clustering"], ["iris", "wine"]))
+    files, text = show("small", tmp_path, made_up(SMALL, ["iris", "wine"]), capsys)
+    rows = rows_of(files["paper.md"].partition("<!-- summary -->")[2])
+    assert rows[SMALL.title][0] == "12"
+    assert rows["Rand index of clusters"][0] == "4"
+    assert sum(map(int, rows[SMALL.title][1:4])) == 12
+    assert "Rand index" not in text  # Only the tables asked for are printed.
 
 
 def test_narrow_terminal_shows_all_cells(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
@@ -23,11 +24,10 @@ from genmetric.reproduction.tables import (
     collect,
     csv_text,
     markdown_block,
+    markdown_table,
+    summary_table,
     text_block,
 )
-
-#: Text above this line of a page is written by hand and kept.
-MARKER = "<!-- tables -->"
 
 
 def run_tables(
@@ -97,12 +97,13 @@ def run_tables(
         n_jobs = n_jobs or os.cpu_count() or 1
         n_failed = run(tasks, path, n_jobs=n_jobs, progress=tell, **places)
     scores = read_scores(path)
-    all_results = [collect(experiment, scores) for experiment in experiments]
+    all_results = [collect(experiment, scores) for experiment in EXPERIMENTS.values()]
     all_results = [results for results in all_results if results.cells]
     isomap = isomap_table(data_dir, 150 if quick else 400) if "isomap" in wanted else ()
-    for block in [*(b for results in all_results for b in blocks(results)), *isomap[:1]]:
+    shown = [blocks(results) for results in all_results if results.experiment in experiments]
+    for block in [*itertools.chain(*shown), *isomap[:1]]:
         sys.stdout.write(text_block(block, shutil.get_terminal_size().columns) + "\n")
-    written = _write_markdown(all_results, folder)
+    written = _write_markdown(all_results, folder) if all_results else []
     try:
         written.append(_write_html(all_results, isomap, folder))
     except ImportError as error:
@@ -139,23 +140,28 @@ def _available(
 
 
 def _write_markdown(all_results: Sequence[Results], folder: Path) -> list[Path]:
-    """Write a page of each experiment, and one CSV file of all cells.
+    """Write a page with the tables of every experiment, and one CSV file of all cells.
 
-    An existing page keeps its text above the line ``<!-- tables -->``.
+    An existing page keeps its text, and its tables between ``<!-- NAME -->`` and ``<!-- end -->``
+    are replaced.
     """
-    pages = {}
+    path = folder / "paper.md"
+    page = path.read_text("utf-8") if path.is_file() else "# The paper's tables, recomputed\n"
+    parts = {"summary": markdown_table(summary_table(all_results))}
     for results in all_results:
-        parts = [markdown_block(block) for block in blocks(results)]
-        path = folder / f"{results.experiment.name}.md"
-        old = path.read_text("utf-8") if path.is_file() else ""
-        head = old.partition(MARKER)[0] if MARKER in old else f"# {results.experiment.title}\n\n"
-        pages[path] = "\n".join([f"{head}{MARKER}\n", *parts])
-    if pages:
-        pages[folder / "results.csv"] = csv_text(all_results)
-    for path, text in pages.items():
-        with write_atomically(path) as file:
+        parts[results.experiment.name] = "\n".join(map(markdown_block, blocks(results)))
+    for name, part in parts.items():
+        title = EXPERIMENTS[name].title if name in EXPERIMENTS else "Agreement"
+        start, end = f"<!-- {name} -->\n", "<!-- end -->\n"
+        if start not in page:
+            page += f"\n## {title}\n\n{start}{end}"
+        head, _, rest = page.partition(start)
+        page = f"{head}{start}\n{part}\n{end}{rest.partition(end)[2]}"
+    texts = {path: page, folder / "results.csv": csv_text(all_results)}
+    for file_path, text in texts.items():
+        with write_atomically(file_path) as file:
             file.write(text.encode())
-    return list(pages)
+    return list(texts)
 
 
 def _write_html(all_results: Sequence[Results], isomap: Sequence[Any], folder: Path) -> Path:

@@ -118,37 +118,51 @@ def blocks(results: Results) -> list[str | Table]:
 
 def _agreement(results: Results) -> str:
     """Count the cells that agree with the paper."""
-    cells = results.compared([m.name for m in results.experiment.methods])
-    marks = [results.cells[cell].mark for cell in cells]
+    n_cells, n_within, better, worse, p_value = _counts(results)
+    if n_cells == "0":
+        return "No cell can be compared with the paper: that takes three splits of a real dataset."
     return (
-        f"Of {len(marks)} values of the paper on real datasets, {marks.count('')} are within two "
-        f"combined standard errors of ours; ours are better in {marks.count('better')} and worse in "
-        f"{marks.count('worse')} cells. About one cell in twenty is expected to differ by chance."
+        f"{n_within} of the paper's {n_cells} values on real datasets are within two combined "
+        f"standard errors of ours; ours are better in {better} and worse in {worse} cells. "
+        f"Joint test of all cells: p = {p_value}."
     )
 
 
+def _counts(results: Results) -> list[str]:
+    """Count cells: all that can be compared, within two standard errors, better, worse; test."""
+    cells = [results.cells[c] for c in results.compared([m.name for m in results.methods])]
+    marks = [cell.mark for cell in cells]
+    counts = [len(marks), *(marks.count(mark) for mark in ("", "better", "worse"))]
+    p_value = chi2.sf(sum(cell.z**2 for cell in cells), len(cells)) if cells else np.nan
+    return [*map(str, counts), f"{p_value:.2g}"]
+
+
+def summary_table(all_results: Sequence[Results]) -> Table:
+    """Make the table of how many cells of each experiment agree with the paper."""
+    rows = [[r.experiment.title, *_counts(r)] for r in all_results if r.experiment.name != "timing"]
+    columns = ["table", "values", "within two s.e.", "better here", "worse here", "joint p-value"]
+    return Table(columns, rows, "Agreement with the paper")
+
+
 def _joint_tests(results: Results) -> Table:
-    """Make the table of joint tests, one per method and one of all cells."""
+    """Make the table of joint tests, one per method."""
     rows = []
-    groups = [(m.title, [m.name]) for m in results.methods]
-    groups.append(("all", [m.name for m in results.methods]))
-    for title, names in groups:
-        cells = results.compared(names)
+    for method in results.methods:
+        cells = results.compared([method.name])
         if len(cells) > 1:
             z = np.array([results.cells[cell].z for cell in cells])
             largest = int(np.argmax(np.abs(z)))
             where = f"{PROBLEMS[cells[largest][0]].title} {z[largest]:+.1f}"
             p_value = chi2.sf(np.sum(z**2), len(z))
-            rows.append([title, str(len(z)), f"{np.sum(z**2):.1f}", f"{p_value:.2g}", where])
+            rows.append([method.title, str(len(z)), f"{np.sum(z**2):.1f}", f"{p_value:.2g}", where])
     note = (
-        "Sum over the cells of the squared difference between our mean and the paper's in units of "
-        "the combined standard error: chi-squared with one degree of freedom per cell if both have "
-        "the same expected score. A small p-value means that a method does not reproduce the paper. "
-        "Generated sets and cells of fewer than three splits are left out. The rows share their "
-        "splits, so they are not independent."
+        "z is the difference between our mean and the paper's in units of the combined standard "
+        "error; the sum of its squares is chi-squared with one degree of freedom per cell if both "
+        "have the same expected score. Generated sets and cells of fewer than three splits are left "
+        "out. Rows share their splits, so they are not independent."
     )
     columns = ["method", "cells", "sum of z²", "p-value", "largest z"]
-    return Table(columns, rows, "Joint test of the agreement with the paper", note)
+    return Table(columns, rows, "Joint test of each method", note)
 
 
 def pm(mean: float, stderr: float, digits: int = 2) -> str:
@@ -291,15 +305,18 @@ def text_block(block: str | Table, width: int) -> str:
 
 
 def markdown_block(block: str | Table) -> str:
-    """Write a paragraph, or a table with its title, as Markdown."""
+    """Write a paragraph, or a table that opens when its title is clicked, as Markdown."""
     if isinstance(block, str):
         return f"{block}\n"
-    lines = [
-        "| " + " | ".join(row) + " |"
-        for row in (block.columns, ["---"] * len(block.columns), *block.rows)
-    ]
-    note = ["", block.note] if block.note else []
-    return "\n".join([f"## {block.caption}", "", *lines, *note]) + "\n"
+    table = markdown_table(block)
+    note = f"\n{block.note}\n" if block.note else ""
+    return f"<details>\n<summary>{block.caption}</summary>\n\n{table}{note}\n</details>\n"
+
+
+def markdown_table(table: Table) -> str:
+    """Write the rows of a table as Markdown."""
+    rows = (table.columns, ["---"] * len(table.columns), *table.rows)
+    return "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
 
 def csv_text(all_results: Sequence[Results]) -> str:
