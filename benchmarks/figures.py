@@ -32,7 +32,7 @@ def agreement(ax_means, ax_z):
         ours, error, paper, paper_error = np.array([[float(r[n]) for n in names] for r in own]).T
         color, marker = class_style(i)
         ax_means.errorbar(
-            *(paper, ours, error, paper_error), fmt=marker, color=color, ms=5, lw=0.8, label=title
+            *(paper, ours, error, paper_error), fmt=marker, color=color, ms=4, lw=0.8, label=title
         )
         z = (ours - paper) / np.hypot(error, paper_error)
         spread = np.linspace(-0.25, 0.25, len(z))
@@ -48,7 +48,8 @@ def agreement(ax_means, ax_z):
     ax_means.legend(frameon=False)
     ax_z.axvspan(-2, 2, color=QUIET, alpha=0.15, lw=0)
     ax_z.set(yticks=range(len(TABLES)), yticklabels=TABLES.values(), xlim=(-8.4, 8.4))
-    ax_z.set_xlabel("difference in standard errors (positive: higher error here)")
+    ax_z.set_xticks([-8, -4, -2, 0, 2, 4, 8], ["≤ -8", "-4", "-2", "0", "2", "4", "≥ 8"])
+    ax_z.set_xlabel("difference in standard errors (+: higher error here)")
     ax_z.invert_yaxis()
 
 
@@ -78,7 +79,7 @@ def save(fig, name):
 
 
 if __name__ == "__main__":
-    fig, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
+    fig, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
     agreement(*axes)
     save(fig, "paper.svg")
     fig, ax = plt.subplots(figsize=(7.2, 5), layout="constrained")
