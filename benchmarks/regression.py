@@ -37,7 +37,7 @@ from genmetric.datasets import load_dataset
 from genmetric.neighbors import select_n_neighbors
 from genmetric.reproduction.ranks import mean_and_error, rank_methods
 
-TABLES = Path(__file__).parents[1] / "docs" / "results" / "regression.csv"
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "regression.csv"
 
 #: Most training and test samples of a split.
 MAX_TRAIN, MAX_TEST = 600, 1000
@@ -209,7 +209,7 @@ def write_page(store):
     lines += ["## Time", "", "CPU seconds per fit, mean over tables and splits.", ""]
     lines += ["| " + " | ".join(METHODS) + " |", "| --- " * len(METHODS) + "|"]
     lines += ["| " + " | ".join(f"{np.mean(seconds[m]):.3f}" for m in METHODS) + " |", ""]
-    write_csv(TABLES, "\n".join(lines))
+    write_csv(RESULTS, "\n".join(lines))
 
 
 def main():
