@@ -106,7 +106,7 @@ def main():
     options = parser.parse_args()
     tables = [
         Table(
-            "Curved classes, four features of noise: error in per cent",
+            "Curved classes, four features of noise: error in %",
             ["dataset", "training samples", *MIXTURES],
         )
     ]
@@ -114,7 +114,7 @@ def main():
         compare(tables[0], name, MIXTURES, lambda s, m=make: curved(m, s), options.splits)
     tables.append(
         Table(
-            "Mixtures on real datasets: error in per cent",
+            "Mixtures on real datasets: error in %",
             ["dataset", "training samples", *MIXTURES],
         )
     )

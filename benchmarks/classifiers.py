@@ -2,7 +2,7 @@
 
 Letters (12000 random training samples) and MNIST (60000 training samples, deskewed, 40 principal
 components), the averaged metric with plain covariances. All classifiers use all cores. The times of
-a table are the best of a few rounds in which the classifiers alternate, so that other load affects
+a table are the best of a few rounds in which the classifiers alternate, so other load affects
 all of them. MNIST is skipped without the file ``mnist.npz`` in the directory GENMETRIC_DATA.
 """
 

@@ -36,7 +36,7 @@ def density_rounds():
         with threadpool_limits(1):
             uniform = seconds(lambda: GenerativeMetric().fit(X, y))  # noqa: B023
             gmm = seconds(lambda: GenerativeMetric("gmm", random_state=0).fit(X, y))  # noqa: B023
-            # In turns, so that a busy machine slows both alike.
+            # Alternately, so a busy machine slows both alike.
             spent, bare = np.min(
                 [
                     (

@@ -7,7 +7,7 @@
 Most datasets are computed from a seed, from MNIST or from UCI's letters; ``sections`` is a file of
 embeddings (X, y and is_train). Files are read from ``--data`` or the environment variable
 GENMETRIC_DATA, and datasets without their file are left out. Scores that are in the store are not
-computed again, so that a run can be interrupted. The tables of docs/results/embeddings.md are the
+computed again, so a run can be interrupted. The tables of docs/results/embeddings.md are the
 output of this script.
 """
 
@@ -298,7 +298,7 @@ def knn_error(references, labels, queries, query_labels, metric):
 
 
 def scores(task, transform, metric):
-    """Return the scores of a map, in per cent."""
+    """Return the scores of a map, in %."""
     references = transform(task.references)
     queries = None if task.queries is None else transform(task.queries)
     y, labels = task.reference_labels, task.query_labels
@@ -352,7 +352,7 @@ NOT_APPLICABLE = ({"training", "unseen"}, {"new", "seen"})
 
 
 def _measure(task, method, dimensions):
-    """Return the scores of a method and the processor seconds of its fit."""
+    """Return the scores of a method and the CPU time of its fit."""
     _, metric, fit = METHODS[method]
     start = time.process_time()
     transform = fit(task.X, task.y, None if dimensions == "all" else int(dimensions))

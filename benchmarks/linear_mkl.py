@@ -2,7 +2,7 @@
 
 The study compares learned with equal weights of a convex combination of metrics. Regional metrics
 M_p have linear kernels x'M_p x'; SimpleMKL learns their weights d, and sum_p d_p M_p is a metric.
-Figures are errors in per cent over random splits 60/20/20, with features in [-1, 1]. C (2^-3, 2^-1,
+Figures are errors in % over random splits 60/20/20, with features in [-1, 1]. C (2^-3, 2^-1,
 ..., 2^11) and the number of neighbours are selected by the validation error:
 
 - a linear support vector machine under the Euclidean, the average and the learned metric;

@@ -65,7 +65,7 @@ PACKAGES = {"genmetric": "genmetric.learners", "metric-learn": "metric_learn"}
 
 
 def fit_in_process(python, package, X, y, options):
-    """Return processor seconds, peak memory in MB, iterations and components of one fit."""
+    """Return CPU seconds, peak memory in MB, iterations and components of one fit."""
     with tempfile.TemporaryDirectory() as folder:
         np.savez(Path(folder) / "samples.npz", X=X, y=y)
         script = SCRIPT.format(package=PACKAGES[package])
@@ -84,7 +84,7 @@ def fit_in_process(python, package, X, y, options):
 
 
 def error_rate(L, X, y, X_test, y_test):
-    """Return the error of 3 nearest neighbours in the space of L, in per cent."""
+    """Return the error of 3 nearest neighbours in the space of L, in %."""
     center = X.mean(axis=0)
     knn = KNeighborsClassifier(N_NEIGHBORS).fit((X - center) @ L.T, y)
     return 100 * (1 - knn.score((X_test - center) @ L.T, y_test))
@@ -93,7 +93,7 @@ def error_rate(L, X, y, X_test, y_test):
 def compare_few_samples(arguments):
     """Print a table of error rates on datasets with fewer than 10 samples per feature.
 
-    Splits are the outer loop, and each error is one line of the file of ``--store``, so that an
+    Splits are the outer loop, and each error is one line of the file of ``--store``, so an
     interrupted run continues where it stopped and can be tabulated at any time. The errors of a
     method whose code changed are computed again after its lines are removed.
     """

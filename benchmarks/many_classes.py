@@ -69,7 +69,7 @@ METHODS = {
 
 
 def processor_seconds(function):
-    """Return the processor time of a call, which other work on the machine hardly changes."""
+    """Return the CPU time of a call, which other work on the machine hardly changes."""
     start = time.process_time()
     function()
     return time.process_time() - start
@@ -83,7 +83,7 @@ def _compare(title, sizes):
             "D",
             "samples per class",
             "method",
-            "processor seconds",
+            "CPU seconds",
             "peak MB",
             "time / LDA",
             "memory / LDA",
@@ -126,7 +126,7 @@ def class_streams():
         "EmbeddingAdapter in batches of 1000 samples, one thread",
         [
             *("classes", "D", "samples per class"),
-            *("fit_batches, processor seconds", "peak MB"),
+            *("fit_batches, CPU seconds", "peak MB"),
             "partial_fit, per batch",
         ],
     )

@@ -3,7 +3,7 @@
     python benchmarks/pairs.py                      # 100,000 vectors of 768 features, 50,000 pairs
     python benchmarks/pairs.py --vectors 10000
 
-The vectors are simulated, float32. Seconds are processor time of all threads; set OMP_NUM_THREADS=1
+The vectors are simulated, float32. Seconds are CPU time of all threads; set OMP_NUM_THREADS=1
 to compare machines. Memory is the peak of the whole process, with its vectors.
 """
 
@@ -27,7 +27,7 @@ def simulated_vectors(n_vectors, n_features, rng):
 
 
 def main():
-    """Fit, score and print processor seconds and the peak of memory."""
+    """Fit, score and print CPU seconds and the peak of memory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=768)

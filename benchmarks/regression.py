@@ -4,7 +4,7 @@ Writes the tables docs/results/regression.csv from a store of scores, which a la
 
     python benchmarks/regression.py --store scores.jsonl --splits 30 --minutes 60
 
-Each table is split at random, with 70 per cent and at most 600 samples for training; features are
+Each table is split at random, with 70 % and at most 600 samples for training; features are
 standardised on the training part. The number of neighbours and the bandwidth are selected by
 leave-one-out on the training part in the space of the metric.
 """
@@ -113,7 +113,7 @@ def split_of(n, split):
 
 
 def scores(method, X, y, train, test, seed):
-    """Return 1 - R² by regressor, and the seconds of the fit of the metric or reference."""
+    """Return 1 - R² by regressor, and the fit time of the metric or reference."""
     scaler = StandardScaler().fit(X[train])
     A, B = scaler.transform(X[train]), scaler.transform(X[test])
     start = time.process_time()
@@ -186,7 +186,7 @@ def table(losses, methods):
 def write_page(store):
     """Write the tables."""
     found = records(store)
-    # Complete splits only, so that all methods are compared on the same samples.
+    # Complete splits only, so all methods are compared on the same samples.
     done = defaultdict(set)
     for record in found:
         done[record["split"]].add((record["table"], record["method"]))

@@ -7,7 +7,7 @@ after its lines are removed:
 
     python benchmarks/robustness.py --splits 20 --minutes 60
 
-Each set is split at random, stratified, with 20, 50 and 80 per cent for training; features are
+Each set is split at random, stratified, with 20, 50 and 80 % for training; features are
 standardised on the training part; the number of neighbours is selected by leave-one-out on the
 training part in the space of the metric (`GenerativeMetricCV` selects its own).
 """
@@ -110,7 +110,7 @@ def load(name):
 
 
 def score(method, X, y, train, test, seed):
-    """Return the error rate on the test samples and the seconds of the fit."""
+    """Return the error rate on the test samples and the fit time."""
     scaler = StandardScaler().fit(X[train])
     A, B = scaler.transform(X[train]), scaler.transform(X[test])
     start = time.process_time()

@@ -32,7 +32,7 @@ RULES = {
     "without reduced dimensions": (0.5, "whole", "both"),
     "the best candidate": (1e-9, "best", "both"),
     "k by leave-one-out": (0.5, "all", "loo"),
-    "k by left-out samples": (0.5, "all", "left-out"),
+    "k by held-out samples": (0.5, "all", "held-out"),
 }
 
 
@@ -62,7 +62,7 @@ def errors(X, y, train, test, seed):
         values, axes = np.linalg.eigh(np.tensordot(weights, metrics, 1))
         factor = axes * np.sqrt(np.maximum(values, 0))
         left_out, loo = by_number @ weights, -select_n_neighbors(A @ factor, y[train], k).errors
-        total = {"both": left_out + loo, "loo": loo, "left-out": left_out}[scores]
+        total = {"both": left_out + loo, "loo": loo, "held-out": left_out}[scores]
         model = KNeighborsClassifier(k[int(np.round(total, 12).argmax())])
         predicted = model.fit(A @ factor, y[train]).predict(B @ factor)
         found[rule] = float(np.mean(predicted != y[test]))

@@ -1,7 +1,7 @@
 """Ten million samples on disk: ``python benchmarks/streaming.py [samples]`` prints a table.
 
 Each figure is of a process of its own, which reads batches as ``genmetric fit`` does. The bound is
-three times two reads of the file and one bare product XᵀX over its rows, in seconds of processors,
+three times two reads of the file and one bare product XᵀX over its rows, in CPU seconds,
 which other work on the machine does not lengthen.
 """
 

@@ -101,8 +101,7 @@ def selected(params):
 def errors_table(names, share, n_splits, first_split):
     """Return the errors of all methods with their mean ranks, and the selected parameters."""
     table = Table(
-        f"Error in per cent, {share:.0%} training samples: mean ± standard error of "
-        f"{n_splits} splits",
+        f"Error in %, {share:.0%} training samples: mean ± standard error of {n_splits} splits",
         ["dataset", "samples", "features", *METHODS],
     )
     means, chosen = [], {}

@@ -134,4 +134,4 @@ else:
 
 # %%
 # The index does not help a bad metric: its neighbours are those of the metric at best. With fewer
-# than some ten thousand vectors the flat index is fast enough.
+# than about ten thousand vectors the flat index is fast enough.

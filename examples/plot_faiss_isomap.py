@@ -88,5 +88,5 @@ for name, rows in spaces.items():
 
 # %%
 # The graph in the learned space gives a better plane and better clusters. faiss does not change the
-# result: it pays from some ten thousand samples on, and on small data scikit-learn's
+# result: it pays from about ten thousand samples on, and on small data scikit-learn's
 # ``KNeighborsTransformer`` does the same.

@@ -4,7 +4,7 @@ Error of the nearest neighbour against the number of samples
 
 With infinitely many training samples the error of the nearest neighbour is the same under every
 metric. With N samples it is larger, by an amount that depends on the metric. This example simulates
-the error against N in the space x of the features and in the space z = Lx of
+the error against N in the space x of the features and after the map z = Lx of
 :class:`~genmetric.GenerativeMetric`, and compares it with the theory:
 
 .. math::

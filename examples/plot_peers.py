@@ -96,7 +96,7 @@ else:
 
 # %%
 # ``GenerativeMetric(base="pooled")`` removes about a third of the Euclidean errors in a fraction of
-# a second. LMNN and the tuned generative metric remove some 40 % and take tens of times as long,
+# a second. LMNN and the tuned generative metric remove about 40 % and take tens of times as long,
 # because they select parameters on held-out samples. LDA is the fastest and does well on segment,
 # where the classes are far apart; on ionosphere and wine it does not help. With three splits and
 # little more than a hundred test samples of wine and ionosphere, differences of a few points there

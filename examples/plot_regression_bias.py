@@ -68,7 +68,7 @@ rng = np.random.default_rng(0)
 queries = rng.multivariate_normal(np.zeros(2), covariance, 60)
 g, b = truth.gradients(queries)
 local = regression_local_metrics(g, b)
-# Unit determinant, so that a bandwidth means the same neighbourhood size in every metric.
+# Unit determinant, so a bandwidth means the same neighbourhood size in every metric.
 local /= np.sqrt(np.linalg.det(local))[:, None, None]
 X = rng.multivariate_normal(np.zeros(2), covariance, 40_000)
 y = X @ slope + noise * rng.normal(size=len(X))

@@ -4,7 +4,7 @@ Theorem 1 in a picture
 
 :class:`~genmetric.GenerativeMetric` averages the local metrics :math:`M_i` of the training samples
 to one metric :math:`M = L^T L`. Theorem 1 of the paper says what the map z = Lx does to the local
-metrics: carried to the space of z, they average to a multiple of the identity, so that on average
+metrics: carried to the space of z, they average to a multiple of the identity, so on average
 no direction of this space needs more weight than another. This example checks the theorem, and
 shows the difference between metrics that are carried along and metrics that are computed again.
 """

@@ -46,11 +46,23 @@ PATTERNS = {
     r"|eNonlinear|eMKL|eBaseline|sProof|sKDE|aDensity|sUn|sOther|sExpDetail|eq:MetricEffect)\b": (
         "the number of the equation in arXiv:1109.3940v1"
     ),
+    r"\b[Aa]lso if\b": "even if",
+    r"\b[Ss]ome (?:tens?|hundreds?|thousands?|\d+)\b": "about ten, a few hundred",
+    r"\b[Ii]n turns\b": "alternately, in turn",
+    r"\bless one\b": "minus one",
+    r"\b[Nn]othing speaks\b": "use X unless",
+    r"(?<!one )\bper cent\b": "%",
+    r"\bprocessor (?:time|seconds)\b": "CPU time, CPU seconds",
+    r"\b(?:an|the) (?:earlier|former) (?:default|version|run|state|start)\b": "only the present state",
+    r"\[(?:another|this|that) (?:page|one)\]\(|\[(?:here|another)\]\(": "the name of the target",
+    r"\b[Ll]eft-out\b": "held-out",
+    r"\bspace z\b": "after the learned map, learned space",
+    r"\btells so\b": "name what is said",
 }
 
 #: Tables have rows, estimators have samples.
 ROWS = {
-    r"\b(?:[Tt]raining|[Tt]est|[Vv]alidation|[Hh]eld-out|[Ll]eft-out|[Uu]nseen) rows?\b": "samples",
+    r"\b(?:[Tt]raining|[Tt]est|[Vv]alidation|[Hh]eld-out|[Uu]nseen) rows?\b": "samples",
     r"\brows of (?:a class|each class|another class|other classes|X|y|the training data)\b": "samples",
 }
 
@@ -158,6 +170,18 @@ def test_patterns_match_and_leave_plain_words():
     assert [w for _, w, _ in problems("One Gaussian is no number, made anew.")] == ["anew", "is no"]
     assert [w for _, w, _ in problems("eq. eUniform, 9 ms a row")] == ["ms a row", "eq. eUniform"]
     assert [w for _, w, _ in problems("M^UNI of the training rows")] == ["training rows", "M^UNI"]
+    literal = (
+        "Use it also if nothing speaks against some tens per cent, and k less one is left-out."
+    )
+    assert [w for _, w, _ in problems(literal)] == [
+        *("also if", "some tens", "less one", "nothing speaks", "per cent", "left-out")
+    ]
+    page = (
+        "In turns [here](a.md), in an earlier run: processor time in space z; a warning tells so."
+    )
+    assert [w for _, w, _ in problems(page)] == [
+        *("In turns", "processor time", "an earlier run", "[here](", "space z", "tells so")
+    ]
     assert not list(problems("M^UNI", "docs/dev/equations.md"))
     assert not list(problems("training rows of a table", "docs/guide/tables.md"))
     assert not list(

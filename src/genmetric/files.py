@@ -163,7 +163,7 @@ def load(
     Returns
     -------
     estimator : estimator
-        It predicts and transforms as the saved one did. `n_jobs` is None, so that a file does not
+        It predicts and transforms as the saved one did. `n_jobs` is None, so a file does not
         decide how many processes start.
     metadata : dict
         Only if `return_metadata` is True.

@@ -522,7 +522,7 @@ class LearnedMetric:
     Attributes
     ----------
     matrix : ndarray of shape (n_features, n_features)
-        The metric M, divided by its mean diagonal, so that the identity is Euclidean distance. If
+        The metric M, divided by its mean diagonal, so the identity is Euclidean distance. If
         `standardized`, it applies to features divided by their standard deviations.
     feature_names : tuple of str
         Names of the features.

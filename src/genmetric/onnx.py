@@ -1,6 +1,6 @@
 """ONNX export: converters for skl2onnx.
 
-A learned metric is applied by one product with a matrix, so that pipelines such as
+A learned metric is applied by one product with a matrix, so pipelines such as
 ``make_pipeline(StandardScaler(), GenerativeMetric(), KNeighborsClassifier())`` run in onnxruntime
 as they do in scikit-learn:
 

@@ -23,7 +23,7 @@ def main(args: Sequence[str] | None = None) -> int:
         Exit code: 0 on success, 1 for a comparison without results or a bug, 2 for invalid input,
         130 after Ctrl-C, 143 after SIGTERM.
     """
-    # Closed streams are open again, so that no message goes into a file that gets their number.
+    # Closed streams are open again, so no message goes into a file that gets their number.
     closed = sys.stdout is None
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -42,7 +42,7 @@ def main(args: Sequence[str] | None = None) -> int:
             # More threads wait for each other on tables of usual size; NumPy is not imported yet.
             for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
                 os.environ.setdefault(name, "1")
-            # As an exception, so that temporary files are removed.
+            # As an exception, so temporary files are removed.
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         return run(args)
     except KeyboardInterrupt:

@@ -140,7 +140,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _closed_pipe() -> int:
-    """Redirect a broken pipe to os.devnull, so that the final flush does not raise."""
+    """Redirect a broken pipe to os.devnull, so the final flush does not raise."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

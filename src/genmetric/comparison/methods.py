@@ -1,6 +1,6 @@
 """The registry of methods and scores: an entry of methods.toml is all that a new method needs.
 
-Estimators are named by import strings, so that the help of a command lists the methods without
+Estimators are named by import strings, so the help of a command lists the methods without
 importing scikit-learn, which takes a second.
 """
 

@@ -400,7 +400,7 @@ class Comparison:
         return Pipeline([*first, *model.steps])
 
 
-#: Colours are those of the notebook, so that dark themes are readable.
+#: Colours are those of the notebook, so dark themes are readable.
 _STYLE = (
     ".genmetric{max-width:56rem}"
     ".genmetric p{border-left:4px solid #2e9e5b;padding:.2rem .8rem;margin:.4rem 0}"

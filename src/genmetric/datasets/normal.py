@@ -16,7 +16,7 @@ class NormalClasses:
 
     The class means differ in the first `n_signal` of the directions of a common random basis,
     where the standard deviations are about one; in the other directions they are about
-    `elongation`, so that these dominate the Euclidean distance. Each class has its own standard
+    `elongation`, so these dominate the Euclidean distance. Each class has its own standard
     deviations and a basis turned a little away from the common one.
 
     Attributes

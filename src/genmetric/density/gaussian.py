@@ -52,7 +52,7 @@ def covariance_terms(
 
     for n centred samples :math:`e_i`, the same number as :func:`sklearn.covariance.ledoit_wolf`
     finds from the samples (O. Ledoit and M. Wolf, Journal of Multivariate Analysis 88, 2004). If
-    the coordinates are `whitened`, so that the `pooled` covariance is the identity up to shrinkage,
+    the coordinates are `whitened`, so the `pooled` covariance is the identity up to shrinkage,
     classes with 2 to 9 samples share one shrinkage, provided that there are enough samples for a
     pooled covariance: :math:`\sum_c (n_c - 1) \ge 2D`. `moments` are those of
     :attr:`~genmetric.density.ClassStatistics.moments`.
@@ -90,7 +90,7 @@ def _small_class_terms(
               A_c = \frac{n_c}{n_c - 1} \frac{\sum_k (n_k - 1)}{\sum_k n_k} S_c ,
 
     where the factor gives all :math:`A_c` the expectation W if the classes have equal covariances.
-    Covariances of different classes have independent errors, so that their products estimate
+    Covariances of different classes have independent errors, so their products estimate
     :math:`\|W - tI\|^2` without bias. With :math:`p_c \propto n_c - 1` of sum one,
 
     .. math:: s = 1 - \frac{\big(\|W - tI\|^2 - \sum_c p_c^2 \|A_c - tI\|^2\big) \big/
@@ -190,7 +190,7 @@ def correlation_shrinkage(correlation: FloatArray, n_samples: float) -> float:
     r"""Return the Rao-Blackwellised Ledoit-Wolf shrinkage of a correlation matrix, in [0, 1].
 
     For n Gaussian samples with covariance S in D dimensions it is the conditional expectation of
-    the Ledoit-Wolf shrinkage given S, so that no fourth moment is needed:
+    the Ledoit-Wolf shrinkage given S, so no fourth moment is needed:
 
     .. math:: s = \min\left(1, \frac{\frac{n-2}{n} \mathrm{tr} S^2 + (\mathrm{tr} S)^2}
                                     {(n+2)\,(\mathrm{tr} S^2 - (\mathrm{tr} S)^2 / D)}\right)
@@ -216,7 +216,7 @@ def pooled_whitening(
     With :math:`d_j` the pooled within-class standard deviation of feature j and R the pooled
     correlation matrix, shrunk by :func:`correlation_shrinkage`, the map is
     :math:`A = \mathrm{diag}(1/d)\, R^{-1/2}`. A change of the units of single features changes d
-    only, so that ``z = x A`` does not depend on them. A feature that is constant within every class
+    only, so ``z = x A`` does not depend on them. A feature that is constant within every class
     has no within-class scale: its total standard deviation takes the place of d.
 
     Parameters
@@ -269,7 +269,7 @@ class ClassGaussians:
     precisions : ndarray of shape (n_classes, n_features, n_features)
         Their inverses P_c.
     whiteners : ndarray of shape (n_classes, n_features, n_features)
-        W_c with W_c W_cᵀ = P_c, so that (x - mean) W_c is white.
+        W_c with W_c W_cᵀ = P_c, so (x - mean) W_c is white.
     log_scales : ndarray of shape (n_classes,)
         Log-density at the mean.
     """

@@ -81,7 +81,7 @@ def kernel_sums(
             line = np.flatnonzero(own[rows] >= 0)
             skip = (line, own[rows][line])
             exponent[skip] = -np.inf
-        # Relative to the nearest reference, so that points far from all references do not
+        # Relative to the nearest reference, so points far from all references do not
         # underflow.
         top = exponent.max(axis=1)
         exponent -= top[:, None]

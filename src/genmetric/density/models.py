@@ -233,7 +233,7 @@ def _seed_components(
 
     The first centre is drawn with probability proportional to the weight, each further one with
     weight times squared distance to the nearest centre, the best of a few draws. Draws use the
-    cumulative sum, so that repeating a sample equals a weight of two for every draw.
+    cumulative sum, so repeating a sample equals a weight of two for every draw.
     """
     square, chance = np.full(len(X), np.inf), weights
     assigned = np.zeros(len(X), np.intp)

@@ -40,7 +40,7 @@ class Coordinates:
     center : ndarray of shape (n_features,)
         Subtracted from every sample.
     scale : float
-        A power of two, so that the division is exact.
+        A power of two, so the division is exact.
     axes : ndarray of shape (n_features, n_features), default=None
         The linear map; ``None`` for the identity. See
         :func:`~genmetric.density.gaussian.pooled_whitening`.

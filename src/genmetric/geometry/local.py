@@ -244,7 +244,7 @@ def local_metrics(phi: FloatArray, *, normalization: Normalization = "determinan
         Symmetric matrices.
     normalization : {"determinant", "trace"}, default="determinant"
         Scale of each metric. ``"determinant"``: determinant one, as in the paper. ``"trace"``:
-        trace equal to the number of features, so that :func:`interpolate` mixes the identity with
+        trace equal to the number of features, so :func:`interpolate` mixes the identity with
         metrics of its own size.
 
     Returns

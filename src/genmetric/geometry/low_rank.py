@@ -122,7 +122,7 @@ def low_rank_sum(
     """Sum the local metrics of samples.
 
     A sample whose leading classes span more than half of the features needs a full
-    eigendecomposition. This depends on the sample and the class models only, so that batches and
+    eigendecomposition. This depends on the sample and the class models only, so batches and
     chunks change rounding errors only.
     """
     n_features = X.shape[1]

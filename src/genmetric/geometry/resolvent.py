@@ -13,7 +13,7 @@ eigenvalues, the local metric of determinant one, eq. (8) of the paper, is
 
 * determinant and inertia come from a 2 x 2 Schur complement, O(D) per sample;
 * :math:`|\Phi|` is a sum over the poles of a rational function. The resolvent at a pole is a
-  diagonal matrix plus one of rank two (Woodbury), so that its sum over samples is one matrix
+  diagonal matrix plus one of rank two (Woodbury), so its sum over samples is one matrix
   product: O(D²) per sample.
 
 Samples with a third class that matters, and samples whose metric would lose accuracy, take the
@@ -72,7 +72,7 @@ def zolotarev_sign(n_poles: int, smallest: float) -> tuple[FloatArray, FloatArra
     c[:m] = l2 * (sn[1:] / cn[1:]) ** 2
     c[m:] = l2 / c[: m - 1][::-1]
     poles, zeros = c[0::2], c[1::2]
-    # In pairs, so that all products stay near one.
+    # In pairs, so all products stay near one.
     a = np.array([np.prod((zeros - p) / (np.delete(poles, j) - p)) for j, p in enumerate(poles)])
     # The error alternates between equal extremes at dn(jK'/2m); the scale centres them at one.
     x = np.concatenate([dn, smallest / dn[:-1][::-1]])

@@ -132,7 +132,7 @@ def finite_sample_error(
     r"""Compute the first-order error of the nearest neighbour among N samples, equation (5).
 
     The neighbour of x among N samples lies at a mean squared distance of
-    :math:`\Gamma(1 + 2/D)\,(N V_D\, p(z))^{-2/D}` in the space z = Lx of the metric, with
+    :math:`\Gamma(1 + 2/D)\,(N V_D\, p(z))^{-2/D}` after the learned map z = Lx, with
     :math:`V_D` the volume of the unit ball and :math:`p(z) = p(x)/|L|`; the label probabilities
     there differ by the Laplacian over 2D. Keeping that factor under the integral,
 

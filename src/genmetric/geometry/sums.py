@@ -34,7 +34,7 @@ def select_solver(
     models : ClassModels
         Class models.
     n_samples : float
-        Number of samples of the whole fit, so that batches use the same solver.
+        Number of samples of the whole fit, so batches use the same solver.
     n_features : int
         Number of features.
     solver : {"auto", "dense", "resolvent", "low-rank"}, default="auto"

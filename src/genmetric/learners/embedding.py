@@ -612,7 +612,7 @@ def select_parameters(
 
 def _leading_components(X: AnyArray) -> AnyArray:
     """Return samples of size one, and the leading 320 principal components if they have more."""
-    # A power of two, so that squares in float32 stay in range and no digit changes.
+    # A power of two, so squares in float32 stay in range and no digit changes.
     x = np.asarray(np.ldexp(X, -np.frexp(np.abs(X).max())[1]))
     if x.shape[1] <= 320:
         return x
@@ -629,7 +629,7 @@ def _axes(
 
 
 def _by_class(codes: IntArray, rng: np.random.RandomState) -> Iterator[tuple[IntArray, ...]]:
-    """Yield searches among the samples of left-out classes: training, references."""
+    """Yield searches among the samples of held-out classes: training, references."""
     n_classes = int(codes.max()) + 1
     fold = rng.permutation(np.arange(n_classes) % 3)[codes]
     for k in range(3):
@@ -639,7 +639,7 @@ def _by_class(codes: IntArray, rng: np.random.RandomState) -> Iterator[tuple[Int
 
 
 def _by_sample(codes: IntArray, rng: np.random.RandomState) -> Iterator[tuple[IntArray, ...]]:
-    """Yield searches of left-out samples among those of the fit: training, references, queries."""
+    """Yield searches of held-out samples among those of the fit: training, references, queries."""
     shuffled = rng.permutation(len(codes))
     fold = np.empty(len(codes), int)
     fold[shuffled[np.argsort(codes[shuffled], kind="stable")]] = np.arange(len(codes)) % 3

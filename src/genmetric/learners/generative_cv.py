@@ -68,7 +68,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     (``interpolation=0`` with the base "identity"), whitening by the within-class covariance
     (``interpolation=0`` with "pooled") and its reduction to the dimensions of linear discriminant
     analysis (``n_components="lda"``). Each candidate is fitted on the training part of every split,
-    and the left-out samples are classified by majority vote among their k nearest neighbours. The
+    and the held-out samples are classified by majority vote among their k nearest neighbours. The
     accuracies at adjacent k are averaged with weights 1/4, 1/2 and 1/4 (3/4 and 1/4 at the ends),
     and the score of a candidate is the largest of these averages.
 
@@ -80,7 +80,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
 
     with s the standard error of the best score. A metric of fewer dimensions is averaged as a
     matrix of lower rank. The number of neighbours is selected by the sum of the accuracy of the
-    left-out samples and of the leave-one-out accuracy in the space of the average.
+    held-out samples and of the leave-one-out accuracy in the space of the average.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         Scorer of scikit-learn, called with a fitted
         :class:`~sklearn.neighbors.KNeighborsClassifier` for each k; ``None`` is accuracy, which is
         much faster. With a scorer, neighbours are searched in the training part of each split, the
-        number of neighbours is selected by the left-out samples only, and the standard error is
+        number of neighbours is selected by the held-out samples only, and the standard error is
         that of the mean over splits.
     max_queries : int, default=2000
         Maximum number of samples to classify in all splits together; beyond it a random subset is
@@ -479,7 +479,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     ) -> None:
         """Select the number of neighbours by two scores, whose sum is less noisy than each.
 
-        One is that of the left-out samples, the other the leave-one-out score in the space of the
+        One is that of the held-out samples, the other the leave-one-out score in the space of the
         average.
         """
         by_number = np.array([self.cv_results_[f"test_score_k{number}"] for number in k])

@@ -103,7 +103,7 @@ class FaissNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     Notes
     -----
-    Samples are centred and scaled in float64 before faiss stores them as float32, so that a common
+    Samples are centred and scaled in float64 before faiss stores them as float32, so a common
     offset of 1e10 or values of 1e150 do not lose precision. They are also stored in their own
     precision, for exact distances: 12 bytes per number for float64 samples, 8 for float32.
     The squared distances that faiss compares are exact to about 1e-6 of the squared distance to the

@@ -234,7 +234,7 @@ def say_unreadable(cells: Any, bad: AnyArray, how: dict[str, Any]) -> str:
     return text + f" ({len(texts)} cells{also})" * (len(texts) > 1)
 
 
-# Each decision is a dict, so that model files can hold it: name, kind, reason, n_missing,
+# Each decision is a dict, so model files can hold it: name, kind, reason, n_missing,
 # indicator, asked, and how the cells are read (see `read_texts`).
 
 
