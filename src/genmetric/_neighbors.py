@@ -145,8 +145,8 @@ def metric_space(metric: Any, X: Any, x: AnyArray) -> AnyArray:
     z = check_array(metric.transform(_with_names(X, x)), dtype=[np.float64, np.float32])
     if len(z) != len(x):
         raise ValueError(
-            f"metric.transform returned {len(z)} samples for {len(x)} samples of X. A metric must "
-            "return one sample for each."
+            f"metric.transform returned {len(z)} rows for {len(x)} samples of X. It must return one "
+            "row per sample."
         )
     return np.asarray(z)
 

@@ -50,8 +50,8 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 def cell_text(value: Any) -> str:
     """Write a cell of a table as people expect to see it.
 
-    Numbers have up to six significant digits, and whole ones all digits; text files also have
-    numbers such as "11.0". A date has no time at midnight. Other cells are unchanged.
+    Numbers keep up to six significant digits, and whole numbers keep all digits; text files also
+    contain numbers such as "11.0". A date has no time at midnight. Other cells are unchanged.
 
     Examples
     --------

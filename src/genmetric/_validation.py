@@ -341,7 +341,7 @@ FOR_NUMBERS = {
 
 
 def is_quantity(values: AnyArray) -> bool:
-    """Return whether numbers are a quantity: many distinct ones that hardly repeat."""
+    """Return whether numbers are a quantity: many distinct ones that rarely repeat."""
     distinct = len(np.unique(values))
     whole = bool((values == np.floor(values)).all())
     return distinct > 20 and distinct > len(values) / (4 if whole else 20)

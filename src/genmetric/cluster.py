@@ -128,16 +128,16 @@ class MetricKMeans(
     Shrinkage and interpolation regularise towards the identity in the units of the input, so scale
     the features first. With features in [-1, 1] the defaults raise the Rand index of iris from
     0.874 (k-means) to 0.966 and of wine from 0.94 to 0.985. The metric sharpens the clusters that
-    k-means finds first. If these are not the clusters you look for, the result is worse than
-    k-means.
+    k-means finds first. If these are not the groups you are looking for, the result is worse
+    than k-means.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters.
     shrinkage : None, "auto" or float, default=0.1
-        Covariance of each cluster: ``None`` is plain maximum likelihood, ``"auto"`` the shrinkage
-        of Ledoit and Wolf, a number s in [0, 1] gives (1-s)·S + s·(trace S/D)·I. Larger values make
+        Covariance of each cluster: ``None`` uses maximum likelihood, ``"auto"`` uses Ledoit-Wolf
+        shrinkage, and a number s in [0, 1] gives (1-s)·S + s·(trace S/D)·I. Larger values make
         the metric more Euclidean. A cluster of one sample takes the pooled covariance.
     interpolation : float, default=0.7
         Weight lambda of each local metric against the identity, (1-lambda)·I + lambda·M_i. Smaller
@@ -401,7 +401,7 @@ class MetricKMeans(
     def transform(self, X: ArrayLike) -> Any:
         """Compute the distances to the centres in the metric.
 
-        To map samples into the space of the metric instead, for a neighbour search or an embedding,
+        To map samples into the learned space instead, for a neighbour search or an embedding,
         use ``X @ model.components_.T``.
 
         Parameters

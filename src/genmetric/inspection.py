@@ -440,7 +440,7 @@ def pair_contributions(differences: ArrayLike, metric: ArrayLike) -> FloatArray:
     -------
     ndarray of shape (..., n_features)
         Contributions; their sum over the features is the squared distance. A contribution is
-        negative if the differences in other features compensate for that in this one.
+        negative if the differences in other features offset the difference in this one.
 
     Examples
     --------
@@ -463,8 +463,8 @@ def feature_contributions(
 
     .. math:: s_i = \sum_j M_{ij} C_{ij} \Big/ \sum_{ij} M_{ij} C_{ij}.
 
-    The shares do not depend on the units of the features. They sum to one, and a share is negative
-    if correlated features compensate for that feature.
+    The shares do not depend on the units of the features. They sum to one, and a share can be
+    negative when correlated features offset each other.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ def test_every_method_is_saved_and_applied(genmetric, wine, tmp_path, method, ta
     done = genmetric("transform", out, table)
     assert done.code == (0 if METHODS[method].has_map else 2), done.err
     if done.code:
-        assert "does not have a single metric. Fit with another method" in done.err
+        assert "has no map, so there is no single metric. Fit with --method" in done.err
 
 
 def test_numbers_are_predicted_and_judged(genmetric, numbers, tmp_path):
@@ -119,7 +119,7 @@ def test_numbers_are_predicted_and_judged(genmetric, numbers, tmp_path):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["-m", "regression"], "is not for classification, the task of the target. Use one of"),
+        (["-m", "regression"], "does not support classification, the task here. Use one of"),
         (["-m", "lda", "--shrinkage", "0.5"], "--shrinkage needs one of the methods generative"),
         (["-m", "lda", "-k", "3"], "--neighbors needs one of the methods euclidean"),
         (["-m", "lmnn", "--stream"], "needs all rows in memory. Use one of euclidean"),

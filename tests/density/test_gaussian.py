@@ -257,7 +257,7 @@ def test_degenerate_classes_are_named_and_replaced(rng):
         two = covariances_of(X[:2], np.array([0, 1]))
     np.testing.assert_allclose(two[0], np.trace(np.cov(X[:2].T, bias=True)) / 3 * np.eye(3))
     for equal in (np.ones((1, 3)), np.ones((6, 3))):
-        with pytest.warns(UserWarning, match="single sample or no scatter"):
+        with pytest.warns(UserWarning, match="single sample or no variance"):
             model = GaussianModel().fit(equal)
         np.testing.assert_array_equal(model.covariance_, np.eye(3))
         assert np.isfinite(model.log_density(equal)).all()

@@ -53,7 +53,7 @@ UNDERFLOW = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:Classes .* have a single sample or no scatter:UserWarning")
+@pytest.mark.filterwarnings("ignore:Classes .* have a single sample or no variance:UserWarning")
 @pytest.mark.parametrize("name", UNDERFLOW)
 def test_floating_point_errors_that_raise(subject, name):
     X, y = UNDERFLOW[name]

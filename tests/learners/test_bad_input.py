@@ -287,7 +287,7 @@ def test_classes_that_do_not_differ_give_the_identity(name):
     ],
 )
 def test_classes_without_scatter_are_named(name, classes):
-    with pytest.warns(UserWarning, match=f"Classes {classes} have a single sample or no scatter"):
+    with pytest.warns(UserWarning, match=f"Classes {classes} have a single sample or no variance"):
         GenerativeMetric().fit(*AWKWARD[name])
 
 

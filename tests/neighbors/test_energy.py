@@ -246,7 +246,7 @@ INVALID = [
     ({"energy": "both"}, "energy must be 'difference', 'one-sided', 'three-term' or 'two-term'"),
     ({"metric": "euclidean"}, "metric must be None or an object with the methods fit, transform"),
     ({"metric": KNeighborsClassifier()}, "metric must be None or an object with the methods fit"),
-    ({"metric": FunctionTransformer(lambda Z: Z[:3])}, "returned 3 samples for 150 samples"),
+    ({"metric": FunctionTransformer(lambda Z: Z[:3])}, "returned 3 rows for 150 samples"),
     ({"metric": FunctionTransformer(np.log)}, "NaN|infinity"),
 ]
 

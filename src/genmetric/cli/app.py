@@ -22,7 +22,7 @@ COMMANDS = {
     "demo": ("compare", "Compare metrics on bundled datasets; write a report."),
     "compare": ("compare", "Compare metrics on a table and recommend one."),
     "fit": ("fit", "Learn a metric from a table and save it."),
-    "transform": ("apply", "Map rows to the space of a saved metric."),
+    "transform": ("apply", "Map rows into the learned space of a model."),
     "predict": ("apply", "Predict classes or numbers of rows with a saved model."),
     "neighbors": ("apply", "Find nearest rows and the columns that explain them."),
     "inspect": ("inspect", "Show the contents of a saved model."),

@@ -57,8 +57,8 @@ class Model:
         method = METHODS.get(self.method)
         if method is not None and not method.has_map:
             raise click.UsageError(
-                f"{self.path}: a model of --method {method.key} ({method.label}) does not have a "
-                "single metric. Fit with another method, such as generative or regression."
+                f"{self.path}: a model of --method {method.key} ({method.label}) has no map, "
+                "so there is no single metric. Fit with --method generative-cv or regression-cv."
             )
         try:
             return linear_map(self.estimator)
@@ -240,7 +240,7 @@ def neighbors(
     their ids), the rank, the distance, the target of the neighbour if REFERENCE has this column,
     and the columns with the largest shares of the squared distance, with the values of query and
     neighbour. A share can be negative: with correlated columns, differences in two of them can
-    compensate each other. If both files are the same, each row is excluded from its own
+    offset each other. If both files are the same, each row is excluded from its own
     neighbours. Use - to read QUERIES from standard input. REFERENCE is read into memory.
     """
     check_output(output, reference, queries, model, table=True)

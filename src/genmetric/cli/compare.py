@@ -24,7 +24,7 @@ DEMO_METHODS = ("euclidean", "standardized", "generative", "energy")
 ADDED = ",".join(key for key, method in METHODS.items() if not method.default)
 
 SECONDS = click.FloatRange(0.1)
-time_limit = opt.option("--time-limit", "Seconds until the last fold is started.", type=SECONDS)
+time_limit = opt.option("--time-limit", "Start no fold after this many seconds.", type=SECONDS)
 
 #: Options that are parameters of `compare_metrics`.
 PARAMETERS = ("scoring", "groups", "time", "n_splits", "n_repeats", "max_samples", "time_limit")
@@ -33,8 +33,8 @@ PARAMETERS = ("scoring", "groups", "time", "n_splits", "n_repeats", "max_samples
 @click.command(cls=opt.MethodsHelp)
 @opt.DATA
 @opt.column_options
-@opt.column("--group groups", "Rows of one value, such as a patient, are in one fold.")
-@opt.column("--time", "The folds are consecutive blocks of this time. Not a feature.")
+@opt.column("--group groups", "Keep rows of one value, such as a patient, in one fold.")
+@opt.column("--time", "Make the folds consecutive blocks of this time; not a feature.")
 @opt.option("--report", "Write a report with figures.", metavar="HTML", type=opt.OUTPUT)
 @opt.option(
     "--methods --method methods",

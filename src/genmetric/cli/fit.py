@@ -57,7 +57,7 @@ def _method_key(ctx: click.Context, param: click.Parameter, value: str | None) -
 )
 @opt.option("-o --output", "Model file to write.", required=True, type=opt.OUTPUT)
 @opt.option("-k --neighbors", "Number of neighbours; selected by default.", type=opt.COUNT)
-@opt.option("--shrinkage", "Of covariances: none, auto or 0 to 1, the most.", callback=_shrinkage)
+@opt.option("--shrinkage", "Shrink covariances: none, auto or 0 to 1 (most).", callback=_shrinkage)
 @opt.option("--interpolation", "Weight of the learned metric, 0 to 1.", type=click.FloatRange(0, 1))
 @opt.flag("--raw", "Do not standardise the features.")
 @opt.flag("--stream", f"Read the file in batches (automatic above {STREAM_BYTES >> 20} MB).")
@@ -130,7 +130,7 @@ def _method(task: Any, given: Collection[str], options: dict[str, Any], *, strea
     able = [m for m in METHODS.values() if m.distance and task in m.tasks]
     if method not in able:
         other = f"Use one of {', '.join(m.key for m in able)}, or --task {method.tasks[0]}."
-        raise click.UsageError(f"--method {key} is not for {task}, the task of the target. {other}")
+        raise click.UsageError(f"--method {key} does not support {task}, the task here. {other}")
     for name in (*given, *(n for n in ("neighbors", "raw") if options[n])):
         takes = [m for m in able if (name in m.settings if name in given else m.votes)]
         if method not in takes:

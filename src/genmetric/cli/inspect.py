@@ -22,8 +22,8 @@ def inspect(model: Path, top: int, all_: bool, as_json: bool) -> None:
     """Show what MODEL learned: contributions of the columns, spectrum, effective rank, classes.
 
     The contribution of a column is its mean share of the squared distance between two training
-    rows. The shares sum to 100%; a share is negative if correlated columns compensate for it. For
-    numeric columns the difference that makes a distance of 1 is shown, in their own units.
+    rows. The shares sum to 100%; a share can be negative when correlated columns offset each
+    other. For numeric columns the difference that makes a distance of 1 is shown, in their units.
     """
     found = _facts(Model(model))
     if as_json:

@@ -71,7 +71,7 @@ def words(_ctx: click.Context, _param: click.Parameter, value: str | None) -> li
 
 
 def method_keys(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
-    """Look up comma-separated keys of methods; former keys are accepted."""
+    """Look up comma-separated keys of methods; aliases are accepted."""
     keys = words(ctx, param, value)
     try:
         return keys and [method.key for method in find_methods(keys)]
@@ -118,7 +118,7 @@ column_options = stacked(
     columns("--feature features", "Use only this column as a feature."),
     columns("--drop", "Leave this column out."),
     columns("--as-category", "Treat this column as categorical, even if numeric."),
-    columns("--as-number", "Treat this column as numeric; other cells are missing."),
+    columns("--as-number", "Treat this column as numeric; other cells count as missing."),
     option("--decimal", "Decimal separator; detected by default.", type=click.Choice([".", ","])),
     option("--thousands", "Thousands separator; detected by default.", metavar="CHAR"),
     flag("--dry-run", "Show how each column is read, and stop."),

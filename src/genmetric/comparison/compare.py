@@ -99,11 +99,11 @@ def compare_metrics(
         Whether the targets are classes or numbers; the result says which. By default numbers in `y`
         are numeric targets if more than 20 are distinct, and these are more than a quarter of the
         samples (whole numbers) or more than a twentieth (numbers with fractions). Any other `y` is
-        classes. About the column `target`, :func:`genmetric.tables.split_target` decides.
+        classes. :func:`genmetric.tables.split_target` decides about the column `target`.
     methods : sequence of str, default=None
-        Keys of :data:`genmetric.comparison.METHODS`. ``None`` is those whose `default` is set.
-        Without the two methods of the question it is asked about the only learned metric, if there
-        is one.
+        Keys of :data:`genmetric.comparison.METHODS`. ``None`` uses those whose `default` is set.
+        If the two methods of the question are not both among them, it is asked about the only
+        learned metric, if there is one.
     scoring : str, default=None
         Score to compare methods by: "error", "balanced_error", "f1_macro", "log_loss" or "roc_auc"
         for classes; "r2" (the default) or "mae" for numbers. The default for classes is "error", or
@@ -113,10 +113,10 @@ def compare_metrics(
         Number of folds, 5 by default. More folds use more of the samples for training and take
         longer. It is reduced if there are too few samples.
     n_repeats : int, default=None
-        Number of repetitions of the cross-validation with other folds. More repetitions make the
-        test more sensitive and take longer. The default depends on the size of the table: 4 up to
-        10,000 cells (samples times features), 2 up to 200,000, then 1. By default,
-        slow methods that are not part of the question run in the first repetition only.
+        Number of repetitions of the cross-validation with different folds. More repetitions make
+        the test more sensitive and take longer. The default depends on the size of the table: 4 up
+        to 10,000 cells (samples times features), 2 up to 200,000, then 1. By default, slow methods
+        that are not part of the question run in the first repetition only.
     cv : int, scikit-learn splitter or iterable, default=None
         Splits to use instead of `n_splits`. An integer means the same as `n_splits`. A splitter, or
         an iterable of (train, test) indices, makes the splits; at least two are needed.

@@ -64,7 +64,7 @@ class Method:
     symbol : str
         Symbol in the paper; empty if the paper does not have the method.
     former : str
-        Former key, which is accepted too.
+        Alias of the key, which is accepted too.
 
     Examples
     --------
@@ -150,7 +150,7 @@ _ENTRIES = tomllib.loads(files("genmetric.comparison").joinpath("methods.toml").
 #: All methods by key, in the order of tables. In case of a tie the first one is the best.
 METHODS = {key: Method(key, **entry) for key, entry in _ENTRIES.items()}
 
-#: Keys by former keys.
+#: Keys by their aliases.
 ALIASES = {method.former: key for key, method in METHODS.items() if method.former}
 
 #: The question of a comparison: is the second metric better than the first?
@@ -166,7 +166,7 @@ def find_methods(keys: Iterable[str] | None, task: Task | None = None) -> tuple[
     Parameters
     ----------
     keys : iterable of str or None
-        Keys of :data:`METHODS` or their former names, at least one; None is those that are
+        Keys of :data:`METHODS` or their aliases, at least one; None means those that are
         compared by default.
     task : {"classification", "regression"}, default=None
         Kind of target that the methods must be able to predict; None does not check it.

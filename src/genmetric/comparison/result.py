@@ -153,7 +153,7 @@ class Comparison:
         Keys of the two methods of the question: is the second better than the first? Empty if it
         was not asked.
     p_value : float
-        Of this question, by the corrected resampled t-test. NaN if nothing was tested.
+        P-value of the question, by the corrected resampled t-test. NaN if nothing was tested.
     recommended : str
         Key of the recommended method, accepted by ``genmetric fit --method``. Empty if no metric is
         better than the majority class, or than the mean of numeric targets.
@@ -231,7 +231,7 @@ class Comparison:
     target: Any = field(default=None, compare=False)
 
     def __getitem__(self, name: str) -> MethodResult:
-        """Return the result of a method by its key, a former key or its label."""
+        """Return the result of a method by its key, an alias of it or its label."""
         for result in self.results:
             if ALIASES.get(name, name) in (result.key, result.name):
                 return result

@@ -34,7 +34,7 @@ class DatasetRecord:
     name, title : str
         Name for :func:`genmetric.datasets.load_dataset`, and the full name.
     n_samples, n_features : int
-        Number of samples and of features; a file of another shape is refused.
+        Number of samples and of features; a file of a different shape is an error.
     home : {"package", "scikit-learn", "generated", "OpenML"}
         Source if the data directory does not have it.
     credit, licence, note : str
@@ -258,7 +258,7 @@ def _read_openml(record: DatasetRecord, download: bool) -> Samples:
             reason = f"{type(error).__name__}: {error}"
     raise FileNotFoundError(
         f"The dataset {record.name!r} is not bundled with genmetric. Put {record.filename} in a "
-        "directory and name it by data_dir=... (--data-dir at the command line) or the variable "
+        "directory and pass it as data_dir=... (--data-dir at the command line) or in the variable "
         f"GENMETRIC_DATA, or load it from {source}, with a network connection (not downloaded: "
         f"{reason})."
     )

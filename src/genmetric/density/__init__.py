@@ -1,8 +1,8 @@
 """Class models: log-density, gradient and curvature of each class.
 
 `statistics` centres and scales samples and holds the mergeable sums of each class, `gaussian` and
-`low_rank` have the Gaussians of all classes, `models` the estimators of the density of
-one class, and `kernel` the density for KDE weights.
+`low_rank` contain the Gaussians of all classes, `models` contains the estimators of the density of
+one class, and `kernel` contains the density for KDE weights.
 """
 
 from typing import TypeAlias

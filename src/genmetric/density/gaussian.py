@@ -45,7 +45,7 @@ def covariance_terms(
     r"""Return the numbers a and b of each class covariance :math:`a_c S_c + b_c I`.
 
     A number s as `shrinkage` gives :math:`a = 1 - s` and :math:`b = s\,\mathrm{tr} S_c / D`, and
-    ``"auto"`` the same with the Ledoit-Wolf shrinkage of the class,
+    ``"auto"`` does the same with the Ledoit-Wolf shrinkage of the class,
 
     .. math:: s = \min\left(1, \frac{\frac1n\left(\frac1n\sum_i |e_i|^4 - \|S\|_F^2\right)}
                                     {\|S - \mathrm{tr} S / D\, I\|_F^2}\right)
@@ -142,7 +142,7 @@ def covariance_rule(
         names = (np.arange(len(flat)) if classes is None else classes)[flat]
         some = f"({len(names)} of {len(flat)})" if len(names) > 10 else f"{names.tolist()}"
         warn_user(
-            f"Classes {some} have a single sample or no scatter, so the pooled within-class "
+            f"Classes {some} have a single sample or no variance, so the pooled within-class "
             "covariance is used for them. Merge or drop them to avoid this.",
         )
     stand_in = pooled
@@ -197,7 +197,7 @@ def correlation_shrinkage(correlation: FloatArray, n_samples: float) -> float:
 
     (Y. Chen, A. Wiesel, Y. C. Eldar and A. O. Hero, Shrinkage algorithms for MMSE covariance
     estimation, IEEE Transactions on Signal Processing 58, 2010). `n_samples` is the number of
-    samples less the number of class means that were estimated.
+    samples minus the number of class means that were estimated.
     """
     square = float(np.einsum("ij,ij->", correlation, correlation))
     trace2 = float(np.trace(correlation)) ** 2
@@ -368,7 +368,7 @@ def fit_gaussians(
     stats : ClassStatistics
         Moments of the classes.
     shrinkage : None, "auto" or float, default="auto"
-        None is maximum likelihood, "auto" Ledoit-Wolf, a number s in [0, 1] gives
+        None uses maximum likelihood, "auto" uses Ledoit-Wolf, a number s in [0, 1] gives
         (1-s)·S + s·(trace S/D)·I: larger values regularise more.
     covariances : ndarray of shape (n_classes, n_features, n_features), default=None
         Covariances to use in place of the shrunk ones.

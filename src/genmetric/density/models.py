@@ -151,7 +151,7 @@ class GaussianModel(GaussianDensityMixin, BaseEstimator):
     Parameters
     ----------
     shrinkage : None, "auto" or float, default="auto"
-        ``None`` is maximum likelihood, ``"auto"`` the shrinkage of Ledoit and Wolf, a number s in
+        ``None`` uses maximum likelihood, ``"auto"`` uses Ledoit-Wolf shrinkage, and a number s in
         [0, 1] gives (1-s)·S + s·(trace S/D)·I: larger values regularise more. Eigenvalues below
         1e-8 of the mean variance are raised to that level for every shrinkage.
     covariance_estimator : estimator, default=None

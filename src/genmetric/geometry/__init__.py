@@ -2,8 +2,8 @@
 
 `local` combines the curvatures of the classes to Phi, computes the metric of each sample and takes
 roots, `sums` adds up local metrics, with `resolvent` and `low_rank` as its faster solvers,
-`regression` has the local metrics for numeric targets, and `risk` estimates the error of a nearest
-neighbour.
+`regression` computes the local metrics for numeric targets, and `risk` estimates the error of a
+nearest neighbour.
 """
 
 from genmetric.geometry.local import (

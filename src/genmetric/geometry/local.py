@@ -410,7 +410,7 @@ def rank_limited_factor(
     r"""Compute the best factor of given rank: it minimises the average loss in squared distance.
 
     With the covariance S of the data its rows are the leading principal components of the data in
-    the space of the metric, :math:`L = V^T M^{1/2}` with V the leading eigenvectors of
+    the learned space, :math:`L = V^T M^{1/2}` with V the leading eigenvectors of
     :math:`M^{1/2} S M^{1/2}`.
 
     Parameters

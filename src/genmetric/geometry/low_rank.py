@@ -39,7 +39,7 @@ def sparse_weights(weights: FloatArray, tol: float) -> Any:
 
     The classes of the largest and the most negative weight always matter, others if their absolute
     weight exceeds `tol`. The smaller of the two leading weights takes up the weights left out, so
-    that two classes have the weights 1 and -1.
+    two classes have the weights 1 and -1.
     """
     every = np.arange(len(weights))
     high, low = weights.argmax(axis=1), weights.argmin(axis=1)

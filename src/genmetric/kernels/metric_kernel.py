@@ -57,7 +57,7 @@ class MetricKernel:
     factor : ndarray of shape (n_components, n_features) or None
         The factor L of a Mahalanobis metric.
     transformer : object or None
-        Transformer to the space of the metric, if there is no factor.
+        Transformer to the learned space, if there is no factor.
     """
 
     kind: str
@@ -107,14 +107,14 @@ class MetricKernel:
         return np.asarray(x)
 
     def _linear(self, x: AnyArray, y: AnyArray) -> FloatArray:
-        """Compute inner products in the space of the metric."""
+        """Compute inner products in the learned space."""
         if self.factor is not None:
             x, y = (np.asarray(rows, float) @ self.factor.T for rows in (x, y))
         return np.asarray(x @ y.T)
 
     @np.errstate(under="ignore")
     def _rbf(self, x: AnyArray, y: AnyArray) -> FloatArray:
-        """Compute Gaussians of distances in the space of the metric."""
+        """Compute Gaussians of distances in the learned space."""
         # Centred and scaled: distances between samples far from the origin keep their precision.
         coordinates = Coordinates.of(y)
         z, w = (coordinates.apply(rows) for rows in (x, y))
@@ -140,7 +140,7 @@ def metric_kernel(
     Parameters
     ----------
     metric : fitted transformer or array-like of shape (n_features, n_features)
-        A transformer to the space of the metric, such as a fitted
+        A transformer to the learned space, such as a fitted
         :class:`~genmetric.GenerativeMetric` or a pipeline that ends in one, or the matrix M.
         Fitting a metric of this package again does not change the kernel.
     kind : "rbf" or "linear", default="rbf"
@@ -198,6 +198,6 @@ def _factor_of_matrix(metric: Any) -> FloatArray:
     size = np.abs(M).max()
     if np.abs(M - M.T).max() > 1e-8 * size or np.linalg.eigvalsh(M).min() < -1e-8 * size:
         raise ValueError(
-            "The matrix of a metric must be symmetric positive semidefinite; got another matrix."
+            "The matrix of a metric must be symmetric positive semidefinite; got one that is not."
         )
     return symmetric_root(M)

@@ -92,7 +92,7 @@ class RegionalKernels(BaseEstimator):
         2^-5, ..., 2^8.
     shrinkage : None, "auto" or float, default="auto"
         Shrinkage of the covariance of each class, as in :class:`~genmetric.GenerativeMetric`:
-        ``None`` is maximum likelihood, ``"auto"`` Ledoit-Wolf, and larger numbers in [0, 1]
+        ``None`` uses maximum likelihood, ``"auto"`` uses Ledoit-Wolf, and larger numbers in [0, 1]
         regularise more.
     interpolation : float, default=1.0
         Weight lambda of each local metric against the identity, (1-lambda)·I + lambda·M_i. Smaller

@@ -144,7 +144,7 @@ def weighted_covariance(x: AnyArray, weight: FloatArray) -> FloatArray:
 def reduced_factor(
     factor: FloatArray, n_components: int | None, covariance: FloatArray
 ) -> FloatArray:
-    """Project onto the leading principal components in the space of the metric."""
+    """Project onto the leading principal components in the learned space."""
     if n_components is None:
         return factor
     _, axes = np.linalg.eigh(factor @ covariance @ factor.T)

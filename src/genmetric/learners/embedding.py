@@ -79,7 +79,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
     r"""A learned linear map of embeddings, from unit vectors to unit vectors.
 
     Embeddings of texts, images or voices are usually compared by the cosine of their angle. The
-    adapter learns from labels in which directions they should be compared:
+    adapter learns from labels which directions matter for the comparison:
 
     .. math:: z = \frac{L(u - \mu)}{\|L(u - \mu)\|}, \qquad u = \frac{x}{\|x\|},
 
@@ -103,8 +103,8 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
         Which classes you will search: "training" for samples of the training classes, "new"
         for samples of classes without training samples, "any" for both. The default map is
         selected on held-out samples, on held-out classes, or on both: "any" selects the best map
-        for held-out samples among those within 3 % of the best for held-out classes. If all
-        searches are about the training classes, "training" is clearly better. Not used by
+        for held-out samples among those within 3 % of the best for held-out classes. If you
+        search training classes only, "training" is clearly better. Not used by
         other metrics.
     normalize : bool, default=True
         Whether to scale samples and outputs to unit length. ``False`` leaves both as they are:
@@ -129,7 +129,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
     cv_results_ : dict
         Scores of the selection: `params`, a list with one entry per candidate, and the arrays
         `new_classes` and `training_classes` of mAP@R. Empty for other metrics, and if there are
-        too few classes and samples to leave some out.
+        too few classes and samples to hold some out.
     components_ : ndarray of shape (n_components, n_features)
         The factor L, float32 if the training samples are.
     mean_ : ndarray of shape (n_features,)
@@ -164,7 +164,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
 
     The memory is :math:`O(nD + D^2)` for n samples and any number of classes. A fitted adapter
     keeps the class means, the scatter and the samples of the selection for `partial_fit` and
-    `merge`, also when it is saved. Classes with a single sample count in the covariance between
+    `merge`, even when it is saved. Classes with a single sample count in the covariance between
     classes only.
 
     References
@@ -300,7 +300,7 @@ class EmbeddingAdapter(UnitVectorMapMixin, BaseEstimator):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None
     ) -> EmbeddingAdapter:
-        """Update the map with more samples, also of new classes.
+        """Update the map with more samples, which may be of new classes.
 
         Available without a `metric`, and if `metric` has ``partial_fit``. The first call, and a
         call after `fit` or `fit_batches`, starts from nothing. Each call selects the parameters
@@ -527,7 +527,7 @@ class EmbeddingStatistics:
         return cls(names, moments, kept, labels, len(x))._drawn()
 
     def merge(self, other: EmbeddingStatistics) -> EmbeddingStatistics:
-        """Return the statistics of the samples of both, also with different classes."""
+        """Return the statistics of the samples of both, even if their classes differ."""
         kinds = {part.classes.dtype.kind for part in (self, other)}
         if kinds & set("US") and kinds & set("biuf"):
             raise ValueError(

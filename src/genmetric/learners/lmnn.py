@@ -71,9 +71,9 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     ----------
     n_neighbors : int, default=3
         Number of target neighbours per sample, less than the number of samples. Larger values
-        make classes compact as a whole, smaller values only locally. Samples of a class with fewer
-        other samples have fewer targets, which raises a warning; the only sample of a class has
-        none and only acts as an impostor.
+        make classes compact as a whole, smaller values only locally. In a class of `n_neighbors`
+        samples or fewer, samples have fewer targets, with a warning. A class of one sample has no
+        targets and serves only as an impostor.
     n_components : int, default=None
         Output dimension, at most the number of features. ``None`` keeps the dimension of the
         initial metric, which is the number of features unless `init` is an array or an estimator
@@ -128,7 +128,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         Seed of the entries of ``init="random"``; no other step is random.
     verbose : int, default=0
-        Whether to print one line per iteration.
+        If positive, print one line per iteration.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     See Also
     --------
     GenerativeMetric : A metric in closed form.
-    sklearn.neighbors.NeighborhoodComponentsAnalysis : Another objective over L.
+    sklearn.neighbors.NeighborhoodComponentsAnalysis : A different objective over L.
 
     Notes
     -----

@@ -82,7 +82,7 @@ class MLKR(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         Seed of the entries of ``init="random"``.
     verbose : int, default=0
-        Whether to print one line per iteration.
+        If positive, print one line per iteration.
 
     Attributes
     ----------

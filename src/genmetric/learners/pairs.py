@@ -62,8 +62,8 @@ CANDIDATES: list[dict[str, Any]] = [
 class PairClassifier(UnitVectorMapMixin, ClassifierMixin, MahalanobisMixin, BaseEstimator):
     r"""Tell whether two vectors are of the same entity; learned from pairs.
 
-    For records to deduplicate or link, answers to cache, faces and voices to verify: the examples
-    are pairs ("these two are the same"), and the question is a probability and a threshold.
+    Use it to deduplicate or link records, to cache answers, or to verify faces and voices: you have
+    pairs ("these two are the same"), and you need a probability and a threshold.
 
     Vectors of an entity are :math:`m + e`, with one Gaussian of all entities m and one of all
     deviations e: the two-covariance model of probabilistic linear discriminant analysis. Pairs of
@@ -86,7 +86,7 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, MahalanobisMixin, Base
         Number of folds of the entities for selection and calibration.
     preprocessor : array-like of shape (n_samples, n_features) or callable, default=None
         Vectors that pairs of indices refer to; a function returns those of an array of indices. All
-        vectors of an array count in the total covariance, also those in no pair.
+        vectors of an array count in the total covariance, even those in no pair.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds and of the random pairs of different entities.
     n_jobs : int, default=None
@@ -125,9 +125,9 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, MahalanobisMixin, Base
 
     Notes
     -----
-    Pairs of different entities, if y has 50 or more, are used for selection and calibration, and so
-    are others if it has fewer: random vectors of two groups. Their scores also give `threshold`. If
-    the pairs to come are harder, for example because a search found them, pass such pairs with y.
+    Selection and calibration need pairs of different entities. If y has fewer than 50, random pairs
+    of vectors from two groups are added. Their scores also give `threshold`. If future pairs are
+    harder, for example because a search found them, pass such pairs with y.
 
     For a fraction p of pairs of the same entity other than `prior_`, the probability is
     ``scipy.special.expit(model.decision_function(pairs) + scipy.special.logit(p))``.
@@ -275,7 +275,7 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, MahalanobisMixin, Base
         Returns
         -------
         ndarray of shape (n_pairs,)
-            Ratios in nats; positive values speak for the same entity.
+            Ratios in nats; positive values favour the same entity.
         """
         x, index = self._pair_rows(pairs)
         slope, intercept = self._calibration
@@ -361,7 +361,7 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, MahalanobisMixin, Base
         Parameters
         ----------
         false_match_rate : float
-            The fraction, in (0, 1). Smaller values need more pairs and miss more of the same.
+            The fraction, in (0, 1). Smaller values need more pairs and miss more true matches.
 
         Returns
         -------
@@ -409,7 +409,7 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, MahalanobisMixin, Base
         min_rate: float | None = None,
         beta: float = 1.0,
     ) -> PairClassifier:
-        """Set the threshold that is best for given pairs, best pairs that were not used in `fit`.
+        """Set the threshold that is best for given pairs, preferably pairs not used in `fit`.
 
         Parameters
         ----------
@@ -422,7 +422,7 @@ class PairClassifier(UnitVectorMapMixin, ClassifierMixin, MahalanobisMixin, Base
             found pairs of the same entity (of recognised different pairs) among the thresholds with
             at least `min_rate` of the other.
         min_rate : float, default=None
-            Least rate of true negatives for "max_tpr", and of true positives for "max_tnr".
+            Minimum rate of true negatives for "max_tpr", and of true positives for "max_tnr".
         beta : float, default=1.0
             Weight of recall in the F-beta score.
 

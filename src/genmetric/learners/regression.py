@@ -513,7 +513,7 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
 
     The candidates are all combinations of the grids; ``interpolation=0`` adds Euclidean distance
     and the pooled base. Each is fitted on the training part of every split, and the held-out
-    targets are predicted by the mean of their k nearest neighbours there. Of the candidates
+    targets are predicted by the mean of their k nearest neighbours there. Among the candidates
     whose score is within one standard error of the best, the one closest to the defaults of
     :class:`GenerativeRegressionMetric` is fitted on all samples. (Unlike the candidates of
     :class:`GenerativeMetricCV` they are not averaged: that has a larger error.)

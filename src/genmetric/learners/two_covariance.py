@@ -86,7 +86,7 @@ def two_covariances(stats: ClassStatistics) -> tuple[FloatArray, FloatArray, flo
 def group_moments(
     x: AnyArray, groups: IntArray, vectors: Callable[[AnyArray], AnyArray], n_jobs: int | None
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Return the covariance within groups, the second moments, and the former's freedom.
+    """Return the covariance within groups, the second moments, and the first one's freedom.
 
     The moments are those of ``vectors(x)``, which is computed in blocks of whole groups.
     """

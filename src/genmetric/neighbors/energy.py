@@ -10,7 +10,7 @@ with :math:`j \to x` the k samples of class c nearest to x and :math:`j \to i` t
 own class nearest to i. Both push terms are sums of hinges over the same block of squared distances
 between queries and training samples. The third involves few entries of it; the second, for all
 classes at once, is read from the sorted distances. A class with fewer than k samples uses all of
-them, each counted k times over their number, so sums are comparable between classes.
+them, with weights that add up to k, so sums are comparable between classes.
 
 A prediction needs the energy of one class and lower bounds of the others. The class of the nearest
 sample is the candidate. Let L be the margin :math:`m_2` plus the distance of its k-th sample. Its
@@ -87,7 +87,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         to k; the same holds for a training sample with fewer than k others in its class. The only
         sample of a class has no targets and adds nothing to the third term.
     margin : "auto" or float, default="auto"
-        Margin m, a squared distance in the space of the metric. Larger values include more samples
+        Margin m, a squared distance in the learned space. Larger values include more samples
         in the push terms and take longer. ``"auto"`` is `margin_scale` times :math:`\gamma_0`, the
         absolute median over the training samples of the squared distance to the nearest sample of
         another class minus that to the nearest sample of the same class.
@@ -228,7 +228,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _space(self, X: Any) -> AnyArray:
-        """Validate queries and map them to the space of the metric."""
+        """Validate queries and map them to the learned space."""
         x = query_rows(self, X)
         return metric_space(self.metric_estimator_, X, x)
 
@@ -248,7 +248,7 @@ class EnergyClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_queries, n_classes) or (n_queries,)
-            Larger values are more likely classes, in squared units of the space of the metric. With
+            Larger values are more likely classes, in squared units of the learned space. With
             two classes one number per sample, as in scikit-learn: the energy in ``classes_[0]``
             minus the energy in ``classes_[1]``, positive if the second class is predicted.
         """

@@ -54,8 +54,8 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
 
     The neighbours are exact. A lower bound from the identity part and the leading eigenvectors of
     :math:`M_x` excludes most samples. With 60,000 training samples of MNIST in 40 principal
-    components the distance is computed for one sample in a thousand, and a query takes 0.8
-    milliseconds of one core, a fifth of it for the eigendecomposition of its metric.
+    components the distance is computed for one sample in a thousand, and a query takes 0.8 ms
+    of CPU time, a fifth of it for the eigendecomposition of its metric.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
         large eigenvalues, and with many samples or features small weights are better (held-out
         samples selected 0.01 on MNIST in 40 principal components and in 8 of 10 splits of Letters).
     shrinkage : None, "auto" or float, default="auto"
-        Covariance of each class: ``None`` is maximum likelihood, as in the paper; ``"auto"`` the
-        shrinkage of Ledoit and Wolf; a number s in [0, 1] gives (1-s)·S + s·(trace S/D)·I, and
+        Covariance of each class: ``None`` uses maximum likelihood, as in the paper; ``"auto"``
+        uses Ledoit-Wolf shrinkage; a number s in [0, 1] gives (1-s)·S + s·(trace S/D)·I, and
         larger values make the classes rounder. Eigenvalues below 1e-8 of the mean pooled variance
         are raised to that level, for ``None`` too.
     class_model : estimator, default=None

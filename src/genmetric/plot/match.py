@@ -71,8 +71,8 @@ class MatchDisplay:
         estimator : object
             A fitted :class:`~genmetric.PairClassifier`.
         pairs : array-like of shape (n_pairs, 2, n_features)
-            Pairs of vectors, or of indices if there is a preprocessor; best pairs of entities that
-            are not in the training pairs.
+            Pairs of vectors, or of indices if there is a preprocessor; preferably of entities
+            that are not in the training pairs.
         y : array-like of shape (n_pairs,)
             1 for pairs of the same entity, and -1 or 0 for others.
         ax : matplotlib.axes.Axes, default=None

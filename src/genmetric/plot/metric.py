@@ -20,7 +20,7 @@ class MetricHeatmapDisplay:
     """Heat map of the matrix of a metric, with features ordered by clustering.
 
     An entry off the diagonal is positive if differences of equal sign in both features increase
-    the distance, and negative if they compensate for each other.
+    the distance, and negative if they offset each other.
 
     Parameters
     ----------
@@ -132,8 +132,8 @@ class MetricHeatmapDisplay:
 class FeatureWeightsDisplay:
     """Mean share of each feature in the squared distance between two samples.
 
-    Shares sum to one and do not depend on the units of the features. A share is negative if
-    correlated features compensate for that feature, see
+    Shares sum to one and do not depend on the units of the features. A share can be negative
+    when correlated features offset each other, see
     :func:`genmetric.inspection.feature_contributions`.
 
     Parameters

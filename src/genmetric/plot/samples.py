@@ -536,7 +536,7 @@ def _spread(gain: IntArray, n_examples: int) -> IntArray:
 
 
 def _features_and_images(estimator: Any, X: Any) -> tuple[FloatArray, FloatArray]:
-    """Return samples as numeric features and in the space of the metric of an estimator."""
+    """Return samples as numeric features and in the learned space of an estimator."""
     try:
         into = linear_map(estimator, X)
     except TypeError:

@@ -489,7 +489,7 @@ def _why_useless(name: str, numbers: FloatArray, kind: str, cells: Any, *, asked
     if (steps == 1).all():
         return "a row counter"
     named = (steps > 0).all() and _ID_NAME.search(name)
-    return "an identifier: every row has another number" if named else ""
+    return "an identifier: every row has a different number" if named else ""
 
 
 def _are_codes(counts: Counter[str]) -> bool:

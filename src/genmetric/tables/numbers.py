@@ -142,8 +142,8 @@ def choose_format(
     """Choose the number format of a column by its cells.
 
     Returns the first format that reads most cells, how many it reads, and another format that
-    reads the same cells as other numbers ("2,848" is 2848 or 2.848), if there is one. The numbers
-    must share one unit, and most must be more than limits. Separators that are given are kept.
+    reads the same cells as different numbers ("2,848" is 2848 or 2.848), if there is one. The
+    numbers must share one unit, and most must be more than limits. Given separators are kept.
     """
     texts, weights = list(counts)[:CELLS_TO_DECIDE], list(counts.values())[:CELLS_TO_DECIDE]
     units, unit = count_units({text: counts[text] for text in texts}), ""

@@ -68,7 +68,7 @@ def read_table(
 ) -> Any:
     r"""Read a file with a table.
 
-    The content decides the format, not the name: CSV with any delimiter, JSON lines (both also
+    The content decides the format, not the name: CSV with any delimiter, JSON lines (both may be
     compressed by gzip, bzip2 or zstd), Parquet, Arrow or Feather, and Excel (.xlsx).
 
     Parameters

@@ -110,8 +110,8 @@ def split_target(
 ) -> tuple[Any, AnyArray, Target]:
     """Split a table into features and target, without the rows that have no target.
 
-    Numbers with more than 15 distinct values, or whose classes are mostly tiny, and dates (as
-    days) are a regression; everything else is a classification.
+    Numbers with more than 15 distinct values, or whose classes would mostly be tiny, and dates (as
+    days) make the task regression; anything else is classification.
 
     Parameters
     ----------

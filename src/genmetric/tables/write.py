@@ -58,7 +58,7 @@ def output_format(path: Any) -> str:
 def write_table(frames: Any, path: Any, *, format: str | None = None) -> None:
     """Write a table; the file appears complete or not at all.
 
-    Cells are written as they are, also those that a spreadsheet would take for a formula.
+    Cells are written as they are, even those that a spreadsheet would take for a formula.
 
     Parameters
     ----------
