@@ -197,7 +197,7 @@ def release_files(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def audit(session: nox.Session) -> None:
-    """Look up the dependencies of the core and of all extras among known vulnerabilities."""
+    """Check the dependencies of the core and of all extras for known vulnerabilities."""
     session.install(*TOOLS, "pip", "pip-audit", ".[all]")
     pinned = Path(session.create_tmp()).resolve() / "pinned.txt"
     with pinned.open("w") as stream:

@@ -6,7 +6,7 @@ Writes the tables docs/results/regression.csv from a store of scores, which a la
 
 Each table is split at random, with 70 % and at most 600 samples for training; features are
 standardised on the training part. The number of neighbours and the bandwidth are selected by
-leave-one-out on the training part in the space of the metric.
+leave-one-out on the training part in the learned space.
 """
 
 import argparse

@@ -9,7 +9,7 @@ after its lines are removed:
 
 Each set is split at random, stratified, with 20, 50 and 80 % for training; features are
 standardised on the training part; the number of neighbours is selected by leave-one-out on the
-training part in the space of the metric (`GenerativeMetricCV` selects its own).
+training part in the learned space (`GenerativeMetricCV` selects its own).
 """
 
 import argparse

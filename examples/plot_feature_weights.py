@@ -24,7 +24,7 @@ model = make_pipeline(StandardScaler(), GenerativeMetric()).fit(X, y)
 # %%
 # Contributions
 # -------------
-# The shares sum to 100%. A share is negative if correlated features compensate for the feature.
+# The shares sum to 100%. A share can be negative when correlated features offset each other.
 
 fig, ax = plt.subplots(figsize=(7, 5.2), layout="constrained")
 FeatureWeightsDisplay.from_estimator(model, X, ax=ax)
@@ -50,7 +50,7 @@ plt.show()
 # %%
 # The matrix
 # ----------
-# A negative entry means that two features compensate for each other: wines that differ in both with
+# A negative entry means that two features offset each other: wines that differ in both with
 # the same sign are nearer than the two differences suggest. For a positive entry they are farther.
 
 fig, ax = plt.subplots(figsize=(9, 7.6), layout="constrained")

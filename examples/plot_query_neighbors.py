@@ -46,10 +46,10 @@ for title, hits in same.items():
 # %%
 # The sample that gains most
 # --------------------------
-# The bars explain the change: how far the former neighbours with a wrong class are from the query,
+# The bars explain the change: how far the Euclidean neighbours of a wrong class are from the query,
 # feature by feature, before and after. Squared distances are in % of the median squared
 # distance to a training sample, so the two metrics can be compared. A negative bar means that the
-# feature compensates for another one.
+# feature offsets another one.
 
 gain = same["learned metric"].sum(axis=1) - same["Euclidean distance"].sum(axis=1)
 query = gain.argmax()

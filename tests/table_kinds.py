@@ -152,7 +152,7 @@ def noise(n):
 
 
 def cycle(values, n):
-    """Values in turns."""
+    """Values in turn."""
     return [values[i % len(values)] for i in range(n)]
 
 

@@ -46,18 +46,23 @@ PATTERNS = {
     r"|eNonlinear|eMKL|eBaseline|sProof|sKDE|aDensity|sUn|sOther|sExpDetail|eq:MetricEffect)\b": (
         "the number of the equation in arXiv:1109.3940v1"
     ),
-    r"\b[Aa]lso if\b": "even if",
+    r"\b[Aa]lso (?:if|those)\b": "even if, even those, including",
     r"\b[Ss]ome (?:tens?|hundreds?|thousands?|\d+)\b": "about ten, a few hundred",
     r"\b[Ii]n turns\b": "alternately, in turn",
-    r"\bless one\b": "minus one",
-    r"\b[Nn]othing speaks\b": "use X unless",
+    r"\bless (?:one|the number)\b": "minus one",
+    r"\b[Nn]othing speaks\b|\bspeaks? for\b": "use X unless, favours",
     r"(?<!one )\bper cent\b": "%",
     r"\bprocessor (?:time|seconds)\b": "CPU time, CPU seconds",
-    r"\b(?:an|the) (?:earlier|former) (?:default|version|run|state|start)\b": "only the present state",
+    r"\b(?:an|the) earlier (?:default|version|run|state|start)\b|\bthe former\b": (
+        "only the present state; the name of what is meant"
+    ),
     r"\[(?:another|this|that) (?:page|one)\]\(|\[(?:here|another)\]\(": "the name of the target",
     r"\b[Ll]eft-out\b": "held-out",
-    r"\bspace z\b": "after the learned map, learned space",
+    r"\bspace (?:z|of the metric)\b": "after the learned map, learned space",
     r"\btells so\b": "name what is said",
+    r"\b\d{1,3} 000\b": "a comma: 60,000",
+    r"\b(?:has|have) all digits\b": "keeps all digits",
+    r"\bhardly repeat": "rarely repeat",
 }
 
 #: Tables have rows, estimators have samples.
@@ -181,6 +186,18 @@ def test_patterns_match_and_leave_plain_words():
     )
     assert [w for _, w, _ in problems(page)] == [
         *("In turns", "processor time", "an earlier run", "[here](", "space z", "tells so")
+    ]
+    numbers = (
+        "JSON lines have all digits of the former 60 000 labels, also those that hardly repeat."
+    )
+    assert [w for _, w, _ in problems(numbers)] == [
+        *("also those", "the former", "60 000", "have all digits", "hardly repeat")
+    ]
+    space = "Ratios in the space of the metric speak for n less the number of means."
+    assert [w for _, w, _ in problems(space)] == [
+        "less the number",
+        "speak for",
+        "space of the metric",
     ]
     assert not list(problems("M^UNI", "docs/dev/equations.md"))
     assert not list(problems("training rows of a table", "docs/guide/tables.md"))

@@ -145,7 +145,7 @@ def test_finite_sample_error_against_simulation(wide_and_narrow, metric):
         runs.append(np.mean(error - 2 * eta * (1 - eta)))
     predicted = finite_sample_error(models, X, N, metric) - asymptotic_error(models, X)
     noise = np.std(runs, ddof=1) / np.sqrt(len(runs))
-    # Five per cent for what is beyond first order.
+    # 5 % for what is beyond first order.
     assert abs(np.mean(runs) - predicted) < 3 * noise + 0.05 * predicted
     assert predicted > 6 * noise  # so that the agreement says something
 

@@ -1016,7 +1016,7 @@ def compare(dataset: str, methods: str) -> Quantities:
 @case("protocol/reproduce-iris", "iris")
 @case("protocol/reproduce-wine", "wine")
 def reproduce(dataset: str) -> Quantities:
-    """Test errors, in per cent, of three splits of the small table: one sample of tolerance."""
+    """Test errors, in %, of three splits of the small table: one sample of tolerance."""
     methods = ("euclidean", "lda", "uni")
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "study"

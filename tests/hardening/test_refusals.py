@@ -205,7 +205,7 @@ def test_numeric_targets_name_the_estimator_for_them(name):
 @pytest.mark.filterwarnings("ignore:30 of 30 classes have 3 to 3:UserWarning")
 @pytest.mark.filterwarnings("ignore:Classes .* too few for n_neighbors:UserWarning")
 @pytest.mark.parametrize("name", ["GenerativeMetric", "LMNN"])
-def test_whole_numbers_that_hardly_repeat_are_named_in_a_warning(name):
+def test_whole_numbers_that_rarely_repeat_are_named_in_a_warning(name):
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(90, 2)), np.repeat(np.arange(30.0), 3)
     words = rf"30 distinct numbers in 90 samples, each of which is a class for {name}\. For numeric"

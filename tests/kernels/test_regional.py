@@ -65,7 +65,7 @@ def test_regional_metrics_are_averages_of_local_metrics(wine):
         np.testing.assert_allclose(M, local[kernels.regions_ == p].mean(axis=0), rtol=1e-8)
 
 
-def test_regions_are_clusters_in_the_space_of_the_metric(wine):
+def test_regions_are_clusters_in_the_learned_space(wine):
     X, y = wine
     kernels = RegionalKernels(5, random_state=0).fit(X, y)
     Z = GenerativeMetric(normalization="determinant").fit(X, y).transform(X)

@@ -25,7 +25,7 @@ from sklearn.preprocessing import minmax_scale
 
 from genmetric import GenerativeMetric, datasets
 
-#: Mean and standard error of the test error in per cent (table error-small).
+#: Mean and standard error of the test error in % (table error-small).
 PAPER = {
     "iris": (3.33, 0.48),
     "wine": (1.80, 0.40),
@@ -66,7 +66,7 @@ def errors_of(metric, X, y, train, test, candidates):
 
 
 def protocol(name, rows, n_splits=30):
-    """Test errors in per cent."""
+    """Test errors in %."""
     X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     X = minmax_scale(X, (-1, 1))
     found = []
