@@ -124,7 +124,7 @@ def _agreement(results: Results) -> str:
     return (
         f"{n_within} of the paper's {n_cells} values on real datasets are within two combined "
         f"standard errors of ours; ours are better in {better} and worse in {worse} cells. "
-        f"Joint test of all cells: p = {p_value}."
+        f"Joint p-value of all cells: {p_value}."
     )
 
 
@@ -133,8 +133,13 @@ def _counts(results: Results) -> list[str]:
     cells = [results.cells[c] for c in results.compared([m.name for m in results.methods])]
     marks = [cell.mark for cell in cells]
     counts = [len(marks), *(marks.count(mark) for mark in ("", "better", "worse"))]
-    p_value = chi2.sf(sum(cell.z**2 for cell in cells), len(cells)) if cells else np.nan
-    return [*map(str, counts), f"{p_value:.2g}"]
+    return [*map(str, counts), _joint_p_value([cell.z for cell in cells])]
+
+
+def _joint_p_value(z: Sequence[float]) -> str:
+    """Write the p-value of the sum of squares of differences in units of their standard errors."""
+    p_value = chi2.sf(np.sum(np.square(z)), len(z)) if len(z) else np.nan
+    return "below 1e-10" if p_value < 1e-10 else f"{p_value:.2g}"
 
 
 def summary_table(all_results: Sequence[Results]) -> Table:
@@ -153,8 +158,8 @@ def _joint_tests(results: Results) -> Table:
             z = np.array([results.cells[cell].z for cell in cells])
             largest = int(np.argmax(np.abs(z)))
             where = f"{PROBLEMS[cells[largest][0]].title} {z[largest]:+.1f}"
-            p_value = chi2.sf(np.sum(z**2), len(z))
-            rows.append([method.title, str(len(z)), f"{np.sum(z**2):.1f}", f"{p_value:.2g}", where])
+            sizes = [str(len(z)), f"{np.sum(z**2):.1f}", _joint_p_value(z)]
+            rows.append([method.title, *sizes, where])
     note = (
         "z is the difference between our mean and the paper's in units of the combined standard "
         "error; the sum of its squares is chi-squared with one degree of freedom per cell if both "
