@@ -15,7 +15,7 @@ same figure.
 # ------
 # 400 images of each digit are embedded; the metric is learned from 400 others. The images are those
 # of MNIST if the data directory has it (see :func:`~genmetric.datasets.load_dataset`), otherwise
-# the digits of scikit-learn, split in halves. Some pixels are dark in every image; constant
+# scikit-learn's digits, split in halves. Some pixels are dark in every image; constant
 # features do not affect the result.
 
 import os

@@ -3,7 +3,7 @@ Error against fit time: LDA, NCA, LMNN and the generative metrics
 =================================================================
 
 Five nearest neighbours after several linear maps: linear discriminant analysis (LDA), neighbourhood
-components analysis (NCA, of scikit-learn), :class:`~genmetric.LMNN`,
+components analysis (scikit-learn's NCA), :class:`~genmetric.LMNN`,
 :class:`~genmetric.GenerativeMetric` and :class:`~genmetric.GenerativeMetricCV`, on standardised
 features and with default parameters, except for ``base="pooled"``. Lower and further left is
 better.

@@ -51,7 +51,7 @@ def register() -> None:
 
     After this call :func:`skl2onnx.to_onnx` converts metric learners such as
     :class:`~genmetric.GenerativeMetric` and :class:`~genmetric.LMNN`,
-    :class:`~genmetric.MetricKMeans`, and pipelines of them with estimators of scikit-learn. For
+    :class:`~genmetric.MetricKMeans`, and pipelines of them with scikit-learn estimators. For
     the other estimators of genmetric it raises an error that names them. Pass a float64 sample
     (``X[:1]``) if features have large offsets: float32 has seven digits.
 

@@ -1,4 +1,4 @@
-"""Datasets of the paper and others, with loaders like those of scikit-learn."""
+"""Datasets of the paper and others, with loaders like scikit-learn's."""
 
 from __future__ import annotations
 

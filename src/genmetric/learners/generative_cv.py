@@ -109,7 +109,7 @@ class GenerativeMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimator):
         those of the same fold. With a splitter, neighbours are searched in the training part of the
         split only. ``None`` is 5.
     scoring : str or callable, default=None
-        Scorer of scikit-learn, called with a fitted
+        A scikit-learn scorer, called with a fitted
         :class:`~sklearn.neighbors.KNeighborsClassifier` for each k; ``None`` is accuracy, which is
         much faster. With a scorer, neighbours are searched in the training part of each split, the
         number of neighbours is selected by the held-out samples only, and the standard error is

@@ -538,7 +538,7 @@ class GenerativeRegressionMetricCV(LinearMapMixin, MahalanobisMixin, BaseEstimat
         Number of folds, at least 2, or splits. More folds take longer and fit the candidates on
         more samples. ``None`` is 5.
     scoring : str or callable, default=None
-        Scorer of scikit-learn, called with a fitted
+        A scikit-learn scorer, called with a fitted
         :class:`~sklearn.neighbors.KNeighborsRegressor` for each k; ``None`` is R².
     random_state : int, RandomState instance or None, default=None
         Seed of the folds, and of `metric` if it has no `random_state`.

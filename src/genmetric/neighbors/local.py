@@ -75,7 +75,7 @@ class LocalMetricClassifier(ClassifierMixin, BaseEstimator):
     class_model : estimator, default=None
         Model of a class density, as in :class:`~genmetric.GenerativeMetric`; a clone is fitted to
         each. ``None`` is one Gaussian with this `shrinkage`.
-        ``GaussianModel(covariance_estimator=...)`` takes a covariance estimator of scikit-learn.
+        ``GaussianModel(covariance_estimator=...)`` takes a scikit-learn covariance estimator.
     priors : array-like of shape (n_classes,), default=None
         Class priors, in the order of `classes_`; a class with a larger prior has more influence on
         the local metrics. ``None`` is equal priors, as in the paper. With two classes they have no
