@@ -54,8 +54,8 @@ class LMNN(LinearMapMixin, MahalanobisMixin, BaseEstimator):
     r"""Large-margin nearest-neighbour metric, trained by L-BFGS.
 
     Each sample :math:`x_i` has target neighbours :math:`x_i^+`, the nearest samples of its own
-    class under the initial metric. The metric M = LᵀL keeps them close and separates samples
-    :math:`x_l` of other classes from them by a margin of one. With squared distances
+    class under the initial metric. The metric M = LᵀL keeps them close and separates impostors
+    :math:`x_l`, samples of other classes, from them by a margin of one. With squared distances
     :math:`d_{ij} = \|L(x_i - x_j)\|^2` it reduces
 
     .. math::
