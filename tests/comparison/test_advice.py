@@ -67,6 +67,13 @@ def test_unscaled_distance_is_kept_where_it_is_best():
     assert "20.0% instead of 30.0%, and 10.0% with Euclidean distance" in found.advice
 
 
+def test_unscaled_distance_is_named_where_it_is_the_better_baseline():
+    errors = {"euclidean": 0.25 + NOISE, "standardized": 0.3 + NOISE, "generative-cv": 0.2 - NOISE}
+    found = verdict(errors)
+    assert found.recommended == "generative-cv"
+    assert "20.0% instead of 30.0%, and 25.0% with Euclidean distance" in found.advice
+
+
 def test_a_verdict_speaks_only_of_methods_that_ran_and_names_the_others():
     errors = {"standardized": 0.3 + NOISE, "lda": 0.1 + NOISE, "generative-cv": "failed: no luck"}
     found = verdict(errors, not_run=("kde", "nca"))

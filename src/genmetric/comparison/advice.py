@@ -88,12 +88,12 @@ def _answer(
     kept = min(plain, key=lambda r: r.error)
     new, old, simple = (_score(found, r) for r in (challenger, baseline, kept))
     scores = f"{found.scoring.label} {new} instead of {old}"
+    if kept is not baseline:
+        scores += f", and {simple} with {kept.name}"
     if p < 0.05 and gain > 0 and challenger.error < kept.error:
         words = _gain(found, gain, baseline, challenger)
         return challenger, f"use {_named(challenger)}: {words} with {baseline.name} ({scores})."
     why = "may be better by chance" if gain > TIE and not p < 0.05 else "is not better"
-    if kept is not baseline:
-        scores += f", and {simple} with {kept.name}"
     return kept, f"keep {_named(kept)}: {challenger.name} {why} ({scores})."
 
 
