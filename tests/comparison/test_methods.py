@@ -188,12 +188,12 @@ def test_unknown_scorings(scoring, message):
 def methods_table():
     """The registry as the Markdown table of the documentation."""
     lines = [
-        "| `--method` | name | task | map | stream | description |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| `--method` | name | task | map | stream |",
+        "| --- | --- | --- | --- | --- |",
     ]
     for m in METHODS.values():
         marks = ["yes" if has else "" for has in (m.has_map, m.streams)]
-        cells = [f"`{m.key}`", m.label, " or ".join(m.tasks), *marks, m.description]
+        cells = [f"`{m.key}`", m.label, " or ".join(m.tasks), *marks]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
