@@ -81,7 +81,7 @@ METHODS = {
 FOUR = tuple(name for name in METHODS if ", " in name)
 
 #: The methods that GenerativeMetricCV is compared with, and itself.
-SEVEN = tuple(name for name in METHODS if name not in FOUR or name == "trace, identity")
+RANKED = tuple(name for name in METHODS if not name.startswith("determinant"))
 
 
 def data_dir():
@@ -184,22 +184,23 @@ def table(scores, names, methods, fraction):
 
 
 def ranks_table(scores):
-    """Return the lines of a table of average ranks and mean errors of the seven methods."""
+    """Return the lines of a table of average ranks and mean errors of eight methods."""
     columns, titles = [], []
     for fraction in FRACTIONS:
-        names = [s for s in SETS if all(scores[s, fraction, m] for m in SEVEN)]
+        names = [s for s in SETS if all(scores[s, fraction, m] for m in RANKED)]
         if not names:
             return []
-        errors = [[np.mean(scores[s, fraction, m]) for m in SEVEN] for s in names]
-        columns += [rank_methods(errors, list(SEVEN)).ranks, 100 * np.mean(errors, axis=0)]
+        errors = [[np.mean(scores[s, fraction, m]) for m in RANKED] for s in names]
+        columns += [rank_methods(errors, list(RANKED)).ranks, 100 * np.mean(errors, axis=0)]
         titles += [f"rank, {100 * fraction:.0f} %", "error"]
     columns += [np.mean(columns[::2], axis=0), np.mean(columns[1::2], axis=0)]
     titles += ["rank, mean", "error"]
-    lines = ["## Average ranks of seven methods", ""]
+    lines = ["## Average ranks of eight methods", ""]
     lines += ["| method | " + " | ".join(titles) + " |", "| --- " * (len(titles) + 1) + "|"]
-    for j, method in enumerate(SEVEN):
-        lines.append(f"| {method} | " + " | ".join(f"{c[j]:.2f}" for c in columns) + " |")
-    return [*lines, "", '"trace, identity" is `GenerativeMetric()`.', ""]
+    for j, method in enumerate(RANKED):
+        name = {"trace, identity": "GenerativeMetric", "trace, pooled": 'base="pooled"'}.get(method)
+        lines.append(f"| {name or method} | " + " | ".join(f"{c[j]:.2f}" for c in columns) + " |")
+    return [*lines, ""]
 
 
 def write_page(store):
