@@ -352,9 +352,9 @@ def figure(rows, path):
     plt.rcParams["svg.hashsalt"] = "pairs"
     names = list(dict.fromkeys(row["set"] for row in rows))
     fig, axes = plt.subplots(
-        1, len(names), figsize=(2.3 * len(names) + 0.6, 3.2), layout="constrained"
+        1, len(names), figsize=(2.3 * len(names) + 0.6, 3.2), layout="constrained", squeeze=False
     )
-    for ax, name in zip(axes, names, strict=True):
+    for ax, name in zip(axes[0], names, strict=True):
         for method, color, marker in zip(METHODS, COLORS[::-1][2:], MARKERS, strict=False):
             means = [100 * _values(rows, name, method, n, "miss_rate").mean() for n in N_PAIRS]
             ax.plot(N_PAIRS, means, color=color, marker=marker, markersize=4, label=method)
@@ -364,10 +364,10 @@ def figure(rows, path):
         ax.set_ylim(0)
         ax.set_title(name, fontsize=10)
         ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("misses at 1 % false matches (%)")
+    axes[0, 0].set_ylabel("misses at 1 % false matches (%)")
     fig.supxlabel("known pairs", fontsize=10)
     place = {"loc": "outside upper center", "ncols": 3, "fontsize": 9, "frameon": False}
-    fig.legend(*axes[0].get_legend_handles_labels(), **place)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), **place)
     fig.savefig(path, metadata={"Date": None})
 
 
