@@ -109,7 +109,7 @@ def plan(
 def run_task(
     task: Task, data_dir: str | None = None, cache_dir: str | None = None
 ) -> tuple[Task, list[Score], str]:
-    """Run all methods of a task; an error is part of the result, so that other tasks still run."""
+    """Run all methods of a task; an error is part of the result, so other tasks still run."""
     scores: list[Score] = []
     try:
         with warnings.catch_warnings(), one_blas_thread():
