@@ -191,6 +191,13 @@ def _on_unit_vectors(fit):
     return method
 
 
+def _centered(X, _, n_components):
+    if n_components is not None:
+        return PCA(n_components, random_state=0).fit(X).transform
+    center = X.mean(axis=0)
+    return lambda Z: Z - center
+
+
 def _pca_whitening(X, _, n_components):
     n_components = min(n_components or X.shape[1], len(X) - 1)
     return PCA(n_components, whiten=True, random_state=0).fit(X).transform
@@ -250,6 +257,7 @@ def _selected_metric(n_components):
 METHODS = {
     "euclidean": ("Euclidean", "euclidean", _identity),
     "cosine": ("cosine", "cosine", _cosine),
+    "centered": ("cosine after centring", "cosine", _on_unit_vectors(_centered)),
     "pca": ("PCA whitening, cosine", "cosine", _on_unit_vectors(_pca_whitening)),
     "within": (
         "within-class whitening, cosine",
@@ -274,7 +282,7 @@ METHODS = {
 }
 
 #: Methods that are run by default: the others take minutes.
-FAST = "euclidean,cosine,pca,within,lda,generative,adapter,training,new"
+FAST = "euclidean,cosine,centered,pca,within,lda,generative,adapter,training,new"
 
 SCORES = ["kNN error", "recall@1", "recall@10", "mAP@R", "equal error rate"]
 
@@ -320,13 +328,15 @@ def read(path):
     if path is None or not path.exists():
         return {}
     with path.open(newline="") as file:
-        rows = list(csv.reader(file))
+        rows = list(csv.reader(file))[1:]
     return {tuple(row[: len(KEYS)]): [float(v) for v in row[len(KEYS) :]] for row in rows}
 
 
 def run(arguments):
     """Compute the scores that are not in the store, one split after the other."""
     known = read(arguments.store)
+    if arguments.store is not None and not known:
+        arguments.store.write_text(",".join([*KEYS, *SCORES, "seconds"]) + "\n")
     for split in range(arguments.splits):
         for name in arguments.sets.split(","):
             try:
@@ -361,7 +371,7 @@ def _measure(task, method, dimensions):
 
 
 #: Maps that the adapter is compared with.
-BASELINES = ("euclidean", "cosine", "pca", "within", "lda")
+BASELINES = ("euclidean", "cosine", "centered", "pca", "within", "lda")
 
 #: Whether larger values are better, for each score.
 LARGER = np.array([False, True, True, True, False])
