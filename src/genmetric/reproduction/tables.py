@@ -12,6 +12,7 @@ import numpy as np
 from scipy.stats import chi2, rankdata
 
 from genmetric._text import import_optional
+from genmetric._typing import ArrayLike
 from genmetric.datasets import CATALOGUE
 from genmetric.report import Table
 from genmetric.reproduction.experiments import REASONS, Experiment, Figure, protocol
@@ -136,9 +137,9 @@ def _counts(results: Results) -> list[str]:
     return [*map(str, counts), _joint_p_value([cell.z for cell in cells])]
 
 
-def _joint_p_value(z: Sequence[float]) -> str:
+def _joint_p_value(z: ArrayLike) -> str:
     """Write the p-value of the sum of squares of differences in units of their standard errors."""
-    p_value = chi2.sf(np.sum(np.square(z)), len(z)) if len(z) else np.nan
+    p_value = chi2.sf(np.sum(np.square(z)), np.size(z)) if np.size(z) else np.nan
     return "below 1e-10" if p_value < 1e-10 else f"{p_value:.2g}"
 
 
